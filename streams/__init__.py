@@ -1,0 +1,1 @@
+"""Pure folds over the log and the engines that host them."""

@@ -1,0 +1,198 @@
+"""Hosting folds over one topic: the part of an engine that has no I/O.
+
+`Host` keeps the states of one partition, applies records to them, and turns into a
+snapshot and back. Engines and the synchronous driver differ only in where records come
+from and where derived events go.
+"""
+
+from collections.abc import Iterable, Sequence
+from hashlib import sha256
+from typing import Any, Protocol
+
+import msgspec
+
+from schemas.batch import Batch
+from schemas.event_pb2 import Event
+from schemas.events import Stream
+from schemas.refusal_pb2 import DeadLetter
+from schemas.topics import Topic
+from schemas.validation import Refusal
+from streams.fold import Fold, Output
+
+KEEP_CLOSED = 4096
+"""Closed states that a partition keeps for each fold, to know duplicates and latecomers by."""
+
+LARGEST_RAW = 512 * 1024
+"""Longer refused bytes go to the object store; the dead letter names them."""
+
+
+class LogRecord(Protocol):
+    """What a fold's host needs of a record; the log client's `Record` has more."""
+
+    @property
+    def topic(self) -> str: ...
+    @property
+    def partition(self) -> int: ...
+    @property
+    def offset(self) -> int: ...
+    @property
+    def key(self) -> bytes | None: ...
+    @property
+    def value(self) -> bytes | None: ...
+    @property
+    def timestamp(self) -> int: ...
+
+
+class _Kept(msgspec.Struct, array_like=True):
+    """A fold's states in a snapshot, encoded; `closed` lists the closed keys, oldest first."""
+
+    version: int
+    states: msgspec.Raw
+    closed: list[str]
+
+
+class _Snapshot(msgspec.Struct, array_like=True):
+    next_offset: int
+    events: int
+    refused: int
+    folds: dict[str, _Kept]
+
+
+class Host:
+    """The states of one partition of `topic` under `folds`.
+
+    `next_offset` is the offset after the last record that was applied; `events` and
+    `refused` count what went through since offset 0.
+    """
+
+    def __init__(self, topic: Topic, folds: Sequence[Fold[Any]], *, trust: bool = True) -> None:
+        self.next_offset = 0
+        self.events = 0
+        self.refused = 0
+        self._topic = topic
+        self._folds = folds
+        self._trust = trust
+        self._states: list[dict[str, Any]] = [{} for _ in folds]
+        self._closed: list[dict[str, None]] = [{} for _ in folds]
+
+    def apply(self, records: Iterable[LogRecord]) -> Output:
+        """Apply records of this partition in order; records seen before are passed over."""
+        output = Output()
+        for record in records:
+            if record.offset >= self.next_offset:
+                self._apply(record, output)
+                self.next_offset = record.offset + 1
+        return output
+
+    def _apply(self, record: LogRecord, output: Output) -> None:
+        batch = Batch(record.value, record.key, self._topic, trust=self._trust)
+        for position, refusal in batch.refusals:
+            self._dead_letter(record, batch, position, refusal, "edge", output)
+        if not batch.runs:
+            return
+        self.events += sum(len(run.bodies) for run in batch.runs)
+        record_key = (record.key or b"").decode()
+        for fold, states, closed in zip(self._folds, self._states, self._closed, strict=True):
+            key = fold.key(record_key)
+            state = states.get(key)
+            if state is None:
+                state = states[key] = fold.initial(key)
+            fold.apply(state, batch, output)
+            if output.refused:
+                for position, refusal in output.refused:
+                    by = f"{fold.name}/{fold.version}"
+                    self._dead_letter(record, batch, position, refusal, by, output)
+                output.refused.clear()
+            if key not in closed and fold.closed(state):
+                closed[key] = None
+                if len(closed) > KEEP_CLOSED:
+                    oldest = next(iter(closed))
+                    del closed[oldest], states[oldest]
+
+    def _dead_letter(
+        self,
+        record: LogRecord,
+        batch: Batch,
+        position: int | None,
+        refusal: Refusal,
+        refused_by: str,
+        output: Output,
+    ) -> None:
+        self.refused += 1
+        raw = (record.value or b"") if position is None else batch.raw(position)
+        event = dead_letter(record, raw, position, refusal, refused_by)
+        if event.dead_letter.object_key:
+            output.objects.append((event.dead_letter.object_key, raw))
+        output.events.append(event)
+
+    def snapshot(self) -> bytes:
+        return msgspec.msgpack.encode(
+            _Snapshot(
+                self.next_offset,
+                self.events,
+                self.refused,
+                {
+                    fold.name: _Kept(
+                        fold.version, msgspec.Raw(msgspec.msgpack.encode(states)), list(closed)
+                    )
+                    for fold, states, closed in zip(
+                        self._folds, self._states, self._closed, strict=True
+                    )
+                },
+            )
+        )
+
+    def restore(self, snapshot: bytes) -> bool:
+        """Adopt a snapshot. False, and nothing changed, if it is of another set or version
+        of folds: the partition is then read from its beginning."""
+        taken = msgspec.msgpack.decode(snapshot, type=_Snapshot)
+        versions = {name: kept.version for name, kept in taken.folds.items()}
+        if versions != {fold.name: fold.version for fold in self._folds}:
+            return False
+        for index, fold in enumerate(self._folds):
+            kept = taken.folds[fold.name]
+            states = msgspec.msgpack.decode(kept.states, type=dict[str, msgspec.Raw])
+            self._states[index] = {
+                key: msgspec.msgpack.decode(state, type=fold.state_type)
+                for key, state in states.items()
+            }
+            self._closed[index] = dict.fromkeys(kept.closed)
+        self.next_offset = taken.next_offset
+        self.events = taken.events
+        self.refused = taken.refused
+        return True
+
+
+def dead_letter(
+    record: LogRecord, raw: bytes, position: int | None, refusal: Refusal, refused_by: str
+) -> Event:
+    """The event that keeps refused bytes, the same whoever refuses them first.
+
+    `raw` longer than LARGEST_RAW is left out and named by `object_key`, which the caller stores.
+    """
+    place = "record" if position is None else str(position)
+    stream = Stream(
+        f"dead:{record.topic}:{record.partition}:{record.offset}:{place}",
+        tenant="planloop",
+        producer="planloop.edge",
+    )
+    event = stream.event(record.timestamp)
+    letter = DeadLetter(
+        reason=refusal.reason,
+        detail=refusal.detail,
+        topic=record.topic,
+        partition=record.partition,
+        offset=record.offset,
+        key=record.key or b"",
+        refused_by=refused_by,
+        record_time=record.timestamp,
+        raw_bytes=len(raw),
+    )
+    if position is not None:
+        letter.index = position
+    if len(raw) > LARGEST_RAW:
+        letter.object_key = f"dead-letters/{sha256(raw).hexdigest()}"
+    else:
+        letter.raw = raw
+    event.dead_letter.CopyFrom(letter)
+    return event
