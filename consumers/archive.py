@@ -13,25 +13,21 @@ changed byte is found, and the broker times of its records, which is the time in
 
 import hashlib
 import io
-import logging
 import re
-import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from infra.log import Reader, Record, partitions_of, read_range
+from infra.log import Record
 from schemas.errors import CheckFailedError
-from schemas.topics import CATALOGUE, Topic
 
-_log = logging.getLogger(__name__)
-
-SEGMENT_BYTES = 64 * 1024 * 1024
-SEGMENT_RECORDS = 500_000
+_T = TypeVar("_T")
+_R = TypeVar("_R")
 
 _SCHEMA = pa.schema(
     [
@@ -185,34 +181,51 @@ def read_archive(
     are not decoded. Raises CheckFailedError for a corrupt segment and for a hole.
     """
     end = 2**63 - 1 if last is None else last
-    for segment, begin in cover(segments(store, topic, partition), first, end):
+    since = -(2**63) if since is None else since
+    until = 2**63 - 1 if until is None else until
+
+    def load(chosen: tuple[Segment, int]) -> tuple[int, bool, pa.Table] | None:
+        segment, begin = chosen
         file = read_segment(store, segment)
         earliest, latest = times(file)
-        if (since is not None and latest < since) or (until is not None and earliest >= until):
-            continue
+        if latest < since or earliest >= until:
+            return None
         whole = begin == segment.first and segment.last <= end
-        timely = (since is None or since <= earliest) and (until is None or latest < until)
-        for batch in file.iter_batches(batch_size=_ROW_GROUP):
+        whole = whole and since <= earliest and latest < until
+        return begin, whole, file.read()
+
+    for loaded in _one_ahead(load, cover(segments(store, topic, partition), first, end)):
+        if loaded is None:
+            continue
+        begin, whole, table = loaded
+        for batch in table.to_batches(max_chunksize=_ROW_GROUP):
             offsets, stamps, keys, values = (column.to_pylist() for column in batch.columns)
             records = list(
                 map(Record, repeat(topic), repeat(partition), offsets, keys, values, stamps)
             )
             if not whole:
-                records = [one for one in records if begin <= one.offset <= end]
-            if not timely:
                 records = [
                     one
                     for one in records
-                    if (since is None or one.timestamp >= since)
-                    and (until is None or one.timestamp < until)
+                    if begin <= one.offset <= end and since <= one.timestamp < until
                 ]
             if records:
                 yield records
 
 
-def _encode(
-    topic: str, partition: int, first: int, last: int, records: Sequence[Record]
-) -> bytes:
+def _one_ahead(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
+    """`map` that works on the next item while the caller is busy with this one."""
+    with ThreadPoolExecutor(1) as ahead:
+        coming: Future[_R] | None = None
+        for item in items:
+            ready, coming = coming, ahead.submit(work, item)
+            if ready is not None:
+                yield ready.result()
+        if coming is not None:
+            yield coming.result()
+
+
+def _encode(topic: str, partition: int, first: int, last: int, records: Sequence[Record]) -> bytes:
     _, _, offsets, keys, values, stamps = zip(*records, strict=True) if records else ((),) * 6
     table = pa.table(
         [
@@ -258,132 +271,3 @@ def _about(file: pq.ParquetFile) -> dict[str, str]:
         key.decode().removeprefix("planloop."): value.decode()
         for key, value in file.metadata.metadata.items()
     }
-
-
-@dataclass(slots=True)
-class Archived:
-    """What a run of the archiver stored."""
-
-    records: int = 0
-    segments: int = 0
-    bytes: int = 0
-
-
-@dataclass(slots=True)
-class _Open:
-    """Records read but not stored: offsets from `position` on."""
-
-    position: int
-    records: list[Record] = field(default_factory=list)
-    bytes: int = 0
-
-
-class Archiver:
-    """Copies what the log has and the archive lacks. May run again at any time, from anywhere."""
-
-    def __init__(
-        self,
-        bootstrap: str,
-        store: Objects,
-        *,
-        topics: Sequence[Topic] = CATALOGUE,
-        segment_bytes: int = SEGMENT_BYTES,
-        segment_records: int = SEGMENT_RECORDS,
-    ) -> None:
-        self._bootstrap = bootstrap
-        self._store = store
-        self._topics = topics
-        self._segment_bytes = segment_bytes
-        self._segment_records = segment_records
-        self._open: dict[tuple[str, int], _Open] = {}
-        self._done = Archived()
-
-    def run(
-        self,
-        until_end: bool = True,
-        on_progress: Callable[[Archived], None] | None = None,
-        *,
-        interval_s: float = 30.0,
-        stop: Callable[[], bool] = lambda: False,
-    ) -> Archived:
-        """Archive to the end of the log, or follow it until `stop()` says so.
-
-        When following, open segments are stored every `interval_s` seconds. Blocks; raises
-        InfrastructureAwayError when log or store is away, and loses nothing by it.
-        """
-        self._done = Archived()
-        self._open = {
-            (topic.name, partition): _Open(self._resume(topic.name, partition))
-            for topic in self._topics
-            for partition in partitions_of(self._bootstrap, topic.name)
-        }
-        reader = Reader(
-            self._bootstrap, {where: part.position for where, part in self._open.items()}
-        )
-        stored_at = time.monotonic()
-        try:
-            while not stop():
-                batch = reader.poll()
-                self._take(batch)
-                if on_progress and batch:
-                    on_progress(self._done)
-                if until_end and not batch and reader.at_end:
-                    break
-                if not until_end and time.monotonic() - stored_at >= interval_s:
-                    self._store_all()
-                    stored_at = time.monotonic()
-            self._store_all()
-        finally:
-            reader.close()
-        if on_progress:
-            on_progress(self._done)
-        return self._done
-
-    def _resume(self, topic: str, partition: int) -> int:
-        """Where to go on, after filling holes as far as the log still can."""
-        found = segments(self._store, topic, partition)
-        for first, last in holes(found):
-            records = [
-                record
-                for batch in read_range(self._bootstrap, topic, partition, first, last)
-                for record in batch
-            ]
-            if records:
-                self._stored(write_segment(self._store, topic, partition, first, last, records))
-            else:
-                _log.warning(
-                    "archive of %s/%d lacks offsets %d to %d and so does the log",
-                    topic,
-                    partition,
-                    first,
-                    last,
-                )
-        return archived_end(found)
-
-    def _take(self, batch: Sequence[Record]) -> None:
-        for record in batch:
-            part = self._open[record.topic, record.partition]
-            part.records.append(record)
-            part.bytes += len(record.value or b"") + len(record.key or b"") + 16
-        self._done.records += len(batch)
-        for where, part in self._open.items():
-            if part.bytes >= self._segment_bytes or len(part.records) >= self._segment_records:
-                self._close(where)
-        if sum(part.bytes for part in self._open.values()) >= 4 * self._segment_bytes:
-            self._close(max(self._open, key=lambda where: self._open[where].bytes))
-
-    def _store_all(self) -> None:
-        for where in self._open:
-            self._close(where)
-
-    def _close(self, where: tuple[str, int]) -> None:
-        part = self._open[where]
-        if not part.records:
-            return
-        last = part.records[-1].offset
-        self._stored(write_segment(self._store, *where, part.position, last, part.records))
-        self._open[where] = _Open(last + 1)
-
-    def _stored(self, segment: Segment) -> None:
-        self._done.segments += 1
-        self._done.bytes += segment.bytes

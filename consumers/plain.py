@@ -50,6 +50,14 @@ def plain_name(field: FieldDescriptor) -> str:
     return f"{field.name}_bytes" if field.type == FieldDescriptor.TYPE_BYTES else field.name
 
 
+def message_of(field: FieldDescriptor) -> Descriptor:
+    """The type of a message field."""
+    message = field.message_type
+    if message is None:
+        raise TypeError(f"{field.full_name} holds no message")
+    return message
+
+
 class PlainReader:
     """Reads messages of one type. Compiled once; `columns` and `json` are what runs per block."""
 
@@ -102,7 +110,7 @@ def _converter(field: FieldDescriptor) -> _Convert | None:
         return lambda _, column: [len(values) or None for values in column]
     if field.type == FieldDescriptor.TYPE_MESSAGE:
         return _message_converter(field)
-    if field.type == FieldDescriptor.TYPE_ENUM:
+    if field.enum_type is not None:
         names = EnumNames(field.enum_type)
         return lambda _, column: [names[number] for number in column]
     if field.is_repeated:
@@ -119,7 +127,7 @@ def _converter(field: FieldDescriptor) -> _Convert | None:
 
 
 def _message_converter(field: FieldDescriptor) -> _Convert:
-    reader = PlainReader(field.message_type)
+    reader = PlainReader(message_of(field))
     name = field.name
 
     def plain(messages: Sequence[Message]) -> list[msgspec.Struct]:

@@ -1,142 +1,42 @@
 """Records: what a Kafka value holds, written with its index and read back lazily.
 
-`encode` is for events that have passed the edge: it adds the runs that let a fold
-leave most of a record unparsed. `Batch` is the reading side. It takes the runs when
-they add up, and otherwise parses, validates and indexes the events itself; either
-way a fold sees the same runs.
+`encode` is for events that have passed the edge: it adds the runs that let a reader
+leave most of a record unparsed and trust the rest (a record of one event is read twice
+as fast with its index as without). `Batch` is the reading side. It takes the runs when
+they add up, and otherwise parses, vets and indexes the events itself; either way a fold
+sees the same runs.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf import descriptor_pb2, message_factory
 from google.protobuf.message import DecodeError
 
-from schemas import event_pb2
 from schemas.descriptors import POOL
 from schemas.event_pb2 import Event, EventBatch
+from schemas.event_pb2 import Run as _WireRun
 from schemas.refusal_pb2 import (
     REASON_EMPTY_RECORD,
     REASON_NO_EVENTS,
     REASON_TOO_LARGE,
     REASON_UNPARSEABLE,
 )
-from schemas.rollout_pb2 import ACTION_KIND_TOOL_CALL
-from schemas.topics import BODIES, MAX_RECORD_BYTES, Topic
-from schemas.validation import Refusal, check
+from schemas.runs import ACTION, OBSERVATION, Run, append_run, run_of, runs_of
+from schemas.topics import MAX_RECORD_BYTES, Topic
+from schemas.validation import Refusal, Vetted, glance, vet
 
-ACTION = BODIES["action_taken"]
-OBSERVATION = BODIES["observation_received"]
-
-INDEX_FROM = 4
-"""Shorter batches go without an index: parsing them costs less than reading it."""
-
-
-@dataclass(slots=True)
-class Run:
-    """Events first_seq, first_seq + 1, ... of one stream, side by side in a record.
-
-    `start` is the position of the first one in the record, `bodies` one byte an event (the
-    field number of its body). The sums are over the run: `steps` actions, of which
-    `tool_calls` are tool calls and `untold_actions` do not state their output tokens.
-    Times are UTC microseconds.
-    """
-
-    start: int
-    stream_id: str
-    first_seq: int
-    bodies: bytes
-    tenant: str
-    tool_calls: int
-    output_tokens: int
-    untold_actions: int
-    errors: int
-    earliest: int
-    latest: int
-
-    @property
-    def next_seq(self) -> int:
-        return self.first_seq + len(self.bodies)
-
-    @property
-    def steps(self) -> int:
-        return self.bodies.count(ACTION)
-
-
-def run_of(event: Event, start: int) -> Run:
-    """The run of a single event at position `start` of its record."""
-    body = BODIES[event.WhichOneof("body") or ""]
-    tool_calls = output_tokens = untold = errors = 0
-    if body == ACTION:
-        action = event.action_taken
-        tool_calls = int(action.kind == ACTION_KIND_TOOL_CALL)
-        if action.HasField("output_tokens"):
-            output_tokens = action.output_tokens
-        else:
-            untold = 1
-    elif body == OBSERVATION:
-        errors = int(event.observation_received.error_code != "")
-    at = event.occurred_at
-    return Run(
-        start,
-        event.stream_id,
-        event.seq,
-        bytes((body,)),
-        event.tenant,
-        tool_calls,
-        output_tokens,
-        untold,
-        errors,
-        at,
-        at,
-    )
-
-
-def append_run(runs: list[Run], run: Run) -> None:
-    """Add a run, joined to the last one where it continues it."""
-    if runs:
-        last = runs[-1]
-        if (
-            last.stream_id == run.stream_id
-            and last.next_seq == run.first_seq
-            and last.start + len(last.bodies) == run.start
-            and last.tenant == run.tenant
-        ):
-            last.bodies += run.bodies
-            last.tool_calls += run.tool_calls
-            last.output_tokens += run.output_tokens
-            last.untold_actions += run.untold_actions
-            last.errors += run.errors
-            last.earliest = min(last.earliest, run.earliest)
-            last.latest = max(last.latest, run.latest)
-            return
-    runs.append(run)
-
-
-def encode(events: Sequence[Event]) -> bytes:
-    """The record value of events that share a key and have passed the edge."""
-    batch = EventBatch(events=events)
-    if len(events) >= INDEX_FROM:
-        runs: list[Run] = []
-        for index, event in enumerate(events):
-            append_run(runs, run_of(event, index))
-        batch.runs.extend(
-            event_pb2.Run(
-                stream_id=run.stream_id,
-                first_seq=run.first_seq,
-                bodies=run.bodies,
-                tenant=run.tenant,
-                tool_calls=run.tool_calls,
-                output_tokens=run.output_tokens,
-                untold_actions=run.untold_actions,
-                errors=run.errors,
-                earliest=run.earliest,
-                latest=run.latest,
-            )
-            for run in runs
-        )
-    return batch.SerializeToString()
+__all__ = [
+    "ACTION",
+    "OBSERVATION",
+    "Batch",
+    "LazyBatch",
+    "Run",
+    "append_run",
+    "encode",
+    "run_of",
+    "runs_of",
+]
 
 
 def _lazy_class() -> Any:
@@ -161,7 +61,30 @@ def _lazy_class() -> Any:
     return message_factory.GetMessageClass(POOL.FindMessageTypeByName("planloop.lazy.LazyBatch"))
 
 
-_LazyBatch = _lazy_class()
+LazyBatch = _lazy_class()
+"""EventBatch whose events are bytes (`repeated bytes events`, `repeated Run runs`)."""
+
+
+def encode(events: Sequence[Event]) -> bytes:
+    """The record value of events that share a key and have passed the edge."""
+    return LazyBatch(
+        events=[event.SerializeToString() for event in events],
+        runs=[
+            _WireRun(
+                stream_id=run.stream_id,
+                first_seq=run.first_seq,
+                bodies=run.bodies,
+                tenant=run.tenant,
+                tool_calls=run.tool_calls,
+                output_tokens=run.output_tokens,
+                untold_actions=run.untold_actions,
+                errors=run.errors,
+                earliest=run.earliest,
+                latest=run.latest,
+            )
+            for run in runs_of(enumerate(map(glance, events)))
+        ],
+    ).SerializeToString()
 
 
 class Batch:
@@ -181,14 +104,22 @@ class Batch:
         self.refusals: list[tuple[int | None, Refusal]] = []
         self._value = value
         self._events: Sequence[Event] | None = None
-        self._raw: Sequence[bytes] | None = None
+        self._raw: Any = None
         if not value:
             self._refuse(Refusal(REASON_EMPTY_RECORD, "the record has no value"))
         elif len(value) > MAX_RECORD_BYTES:
             detail = f"{len(value)} bytes where {MAX_RECORD_BYTES} are allowed"
             self._refuse(Refusal(REASON_TOO_LARGE, detail))
-        elif not (trust and len(value) > _WORTH_AN_INDEX and self._take_index(value)):
-            self._validate(value, key, topic)
+        elif start := _start_of_only_event(value):
+            self._vet_one(value, start, key, topic)
+        elif not (trust and self._take_index(value)):
+            self._vet_all(value, key, topic)
+
+    def __len__(self) -> int:
+        """Events in the record, refused ones included; 0 where it is refused whole."""
+        if self._events is not None:
+            return len(self._events)
+        return 0 if self._raw is None else len(self._raw)
 
     def event(self, position: int) -> Event:
         """The event at a position of the record, parsed when it is asked for."""
@@ -198,9 +129,10 @@ class Batch:
 
     def raw(self, position: int) -> bytes:
         """The bytes of the event at a position, as its producer wrote them."""
-        if self._raw is None:
-            self._raw = _LazyBatch.FromString(self._value).events
-        return self._raw[position]
+        raw = self._raw
+        if raw is None:
+            raw = self._raw = LazyBatch.FromString(self._value).events
+        return raw[position]
 
     def _refuse(self, refusal: Refusal) -> None:
         self.refusals.append((None, refusal))
@@ -208,13 +140,13 @@ class Batch:
     def _take_index(self, value: bytes) -> bool:
         """Adopt the record's own runs if they cover its events one for one."""
         try:
-            lazy = _LazyBatch.FromString(value)
+            lazy = LazyBatch.FromString(value)
         except DecodeError:
             return False
         self._raw = lazy.events
         start = 0
         runs: list[Run] = []
-        for run in lazy.runs:
+        for run in lazy.runs[:]:
             bodies = run.bodies
             runs.append(
                 Run(
@@ -237,49 +169,86 @@ class Batch:
         self.runs = runs
         return True
 
-    def _validate(self, value: bytes, key: bytes | None, topic: Topic) -> None:
+    def _vet_one(self, value: bytes, start: int, key: bytes | None, topic: Topic) -> None:
         try:
             name = (key or b"").decode()
-            events: Sequence[Event] = EventBatch.FromString(value).events
+            event = Event.FromString(value[start:])
         except UnicodeDecodeError:
-            self._refuse(Refusal(REASON_UNPARSEABLE, "the record's key is not UTF-8"))
+            self._refuse(_KEY_NOT_UTF8)
+        except DecodeError as error:
+            self.refusals.append((0, Refusal(REASON_UNPARSEABLE, str(error))))
+        else:
+            self._events = (event,)
+            vetted = vet(event, topic, name, len(value))
+            if isinstance(vetted, tuple):
+                self.runs = runs_of(((0, vetted),))
+            else:
+                self.refusals.append((0, vetted))
+
+    def _vet_all(self, value: bytes, key: bytes | None, topic: Topic) -> None:
+        try:
+            name = (key or b"").decode()
+        except UnicodeDecodeError:
+            self._refuse(_KEY_NOT_UTF8)
             return
+        try:
+            self._events = events = EventBatch.FromString(value).events[:]
         except DecodeError as error:
             self._salvage(value, name, topic, error)
-            return
-        if not events:
-            self._refuse(Refusal(REASON_NO_EVENTS, "the record parses but holds no event"))
-            return
-        self._events = events
-        for position, event in enumerate(events):
-            self._admit(position, event, topic, name)
+        else:
+            if not events:
+                self._refuse(Refusal(REASON_NO_EVENTS, "the record parses but holds no event"))
+            self._admit(enumerate(events), len(value), topic, name)
 
     def _salvage(self, value: bytes, name: str, topic: Topic, error: DecodeError) -> None:
         """One bad event does not take its neighbours with it, as long as the frame holds."""
         try:
-            raw = _LazyBatch.FromString(value).events
+            raw: Sequence[bytes] = LazyBatch.FromString(value).events
         except DecodeError:
-            self._refuse(Refusal(REASON_UNPARSEABLE, str(error)))
-            return
+            raw = ()
         if not raw:
             self._refuse(Refusal(REASON_UNPARSEABLE, str(error)))
             return
         self._raw = raw
+        self._admit(self._parseable(raw), len(value), topic, name)
+
+    def _parseable(self, raw: Sequence[bytes]) -> Iterator[tuple[int, Event]]:
         for position, part in enumerate(raw):
             try:
                 event = Event.FromString(part)
             except DecodeError as wrong:
                 self.refusals.append((position, Refusal(REASON_UNPARSEABLE, str(wrong))))
-                continue
-            self._admit(position, event, topic, name)
+            else:
+                yield position, event
 
-    def _admit(self, position: int, event: Event, topic: Topic, key: str) -> None:
-        refusal = check(event, topic, key)
-        if refusal is None:
-            append_run(self.runs, run_of(event, position))
-        else:
-            self.refusals.append((position, refusal))
+    def _admit(
+        self, events: Iterable[tuple[int, Event]], size: int, topic: Topic, key: str
+    ) -> None:
+        admitted: list[tuple[int, Vetted]] = []
+        for position, event in events:
+            vetted = vet(event, topic, key, size)
+            if isinstance(vetted, tuple):
+                admitted.append((position, vetted))
+            else:
+                self.refusals.append((position, vetted))
+        self.runs = runs_of(admitted)
 
 
-_WORTH_AN_INDEX = 512
-"""Values shorter than this hold an event or two: not worth looking for an index."""
+_KEY_NOT_UTF8 = Refusal(REASON_UNPARSEABLE, "the record's key is not UTF-8")
+
+
+def _start_of_only_event(value: bytes) -> int:
+    """Where the event begins in a record that is one event and nothing else, as most short
+    records are; 0 for any other. Such a record needs no batch around its event to parse."""
+    length = len(value)
+    if length < 4 or value[0] != _EVENTS_TAG:
+        return 0
+    low = value[1]
+    if low < 128:
+        return 2 if low == length - 2 else 0
+    high = value[2]
+    return 3 if high < 128 and low - 128 + (high << 7) == length - 3 else 0
+
+
+_EVENTS_TAG = 0x0A
+"""The byte that precedes each event of a batch on the wire: field 1, length-delimited."""

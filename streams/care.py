@@ -6,8 +6,9 @@ on the interpreter, and is compared bit by bit whenever the log is replayed.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from math import fsum, sqrt
+
+import msgspec
 
 from schemas.rollout_pb2 import Schedule
 from schemas.scoring_pb2 import (
@@ -22,8 +23,29 @@ EPSILON = 1e-6
 """Added to the denominator of equation 9."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Phi(msgspec.Struct, frozen=True, array_like=True):
+    """The reward schedule phi: thresholds, weights, and the scale that cost is measured on."""
+
+    p_low: float
+    p_high: float
+    lambda_prog: float
+    lambda_eff: float
+    cost_unit: int
+    cost_budget: float
+
+    @classmethod
+    def of(cls, schedule: Schedule) -> "Phi":
+        return cls(
+            schedule.p_low,
+            schedule.p_high,
+            schedule.lambda_prog,
+            schedule.lambda_eff,
+            schedule.cost_unit,
+            schedule.cost_budget,
+        )
+
+
+class Outcome(msgspec.Struct, frozen=True):
     """One valid member: success s, verified progress and normalised cost e, both in [0, 1]."""
 
     success: bool
@@ -31,8 +53,7 @@ class Outcome:
     cost: float
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(msgspec.Struct, frozen=True):
     """What CARE makes of a group of G valid members; the lists have one entry a member.
 
     `anchor` is sigma_anchor where the floor of equation 9 applies, else 0. `reward_std` and
@@ -51,16 +72,16 @@ class Scored:
     advantages: list[float]
 
 
-def regime_of(success_rate: float, schedule: Schedule) -> Regime:
+def regime_of(success_rate: float, phi: Phi) -> Regime:
     """The regime of a group success rate: [0, p_low), [p_low, p_high), [p_high, 1]."""
-    if success_rate < schedule.p_low:
+    if success_rate < phi.p_low:
         return REGIME_PROGRESS
-    if success_rate < schedule.p_high:
+    if success_rate < phi.p_high:
         return REGIME_OUTCOME
     return REGIME_EFFICIENCY
 
 
-def score(outcomes: Sequence[Outcome], schedule: Schedule) -> Scored:
+def score(outcomes: Sequence[Outcome], phi: Phi) -> Scored:
     """Rewards (equation 5) and calibrated advantages (equation 9) of a group.
 
     Fewer than two members have no baseline: regime UNSCORED, every advantage 0. A group
@@ -70,16 +91,16 @@ def score(outcomes: Sequence[Outcome], schedule: Schedule) -> Scored:
     size = len(outcomes)
     successes = sum(outcome.success for outcome in outcomes)
     success_rate = successes / size if size else 0.0
-    regime = regime_of(success_rate, schedule) if size >= 2 else REGIME_UNSCORED
-    terms = [_reward_term(outcome, regime, schedule) for outcome in outcomes]
+    regime = regime_of(success_rate, phi) if size >= 2 else REGIME_UNSCORED
+    terms = [_reward_term(outcome, regime, phi) for outcome in outcomes]
     rewards = [float(outcome.success) + term for outcome, term in zip(outcomes, terms, strict=True)]
     mean = _mean(rewards)
     deviation = _deviation(rewards, mean)
     progress = [outcome.progress for outcome in outcomes]
     anchor = 0.0
     if regime == REGIME_EFFICIENCY:
-        anchor = sqrt(schedule.p_high * (1.0 - schedule.p_high))
-    if regime == REGIME_UNSCORED or all(reward == rewards[0] for reward in rewards):
+        anchor = sqrt(phi.p_high * (1.0 - phi.p_high))
+    if regime == REGIME_UNSCORED or _all_equal(rewards):
         advantages = [0.0] * size
     else:
         denominator = max(deviation, anchor) + EPSILON
@@ -98,11 +119,11 @@ def score(outcomes: Sequence[Outcome], schedule: Schedule) -> Scored:
     )
 
 
-def _reward_term(outcome: Outcome, regime: Regime, schedule: Schedule) -> float:
+def _reward_term(outcome: Outcome, regime: Regime, phi: Phi) -> float:
     if regime == REGIME_PROGRESS:
-        return schedule.lambda_prog * outcome.progress
+        return phi.lambda_prog * outcome.progress
     if regime == REGIME_EFFICIENCY:
-        return -schedule.lambda_eff * outcome.cost
+        return -phi.lambda_eff * outcome.cost
     return 0.0
 
 
@@ -112,6 +133,10 @@ def _mean(values: Sequence[float]) -> float:
 
 def _deviation(values: Sequence[float], mean: float) -> float:
     """Population standard deviation; exactly 0 when all values are equal."""
-    if not values or all(value == values[0] for value in values):
+    if _all_equal(values):
         return 0.0
-    return sqrt(fsum((value - mean) * (value - mean) for value in values) / len(values))
+    return sqrt(fsum([(value - mean) * (value - mean) for value in values]) / len(values))
+
+
+def _all_equal(values: Sequence[float]) -> bool:
+    return not values or values.count(values[0]) == len(values)

@@ -5,9 +5,9 @@ A fold over scored groups. Invalid members count for nothing, unscored groups ne
 
 import msgspec
 
-from schemas.batch import Batch
 from schemas.event_pb2 import Event
 from schemas.events import Stream
+from schemas.joined import Batch
 from schemas.scoring_pb2 import REGIME_UNSCORED, CompetenceMeasured
 from schemas.topics import BODIES, GROUPS
 from streams.fold import Output

@@ -8,8 +8,8 @@ nothing downstream.
 from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
-from schemas.batch import Batch
 from schemas.event_pb2 import Event
+from schemas.joined import Batch
 from schemas.topics import Topic
 from schemas.validation import Refusal
 

@@ -5,13 +5,19 @@ it wants, or when its own event time reaches the deadline. Event time of a group
 latest time among its own events, so that a log imported from last year and a phone of
 today do not close each other's groups; an idle group is moved on by ClockAdvanced. What
 comes after the close changes no score and is recorded as late.
+
+The result depends on the events and their order alone, never on how they came to be in
+records: a run is taken in one piece only where no event inside it could end anything.
 """
+
+from collections.abc import Iterable
 
 import msgspec
 
-from schemas.batch import Batch, Run, append_run, run_of
+from schemas.batch import Run, append_run, run_of
 from schemas.event_pb2 import Event
-from schemas.events import Stream, event_id
+from schemas.events import event_id
+from schemas.joined import Batch
 from schemas.refusal_pb2 import (
     REASON_AFTER_END,
     REASON_GROUP_UNKNOWN,
@@ -20,22 +26,17 @@ from schemas.refusal_pb2 import (
     REASON_WRONG_TENANT,
     Reason,
 )
-from schemas.scoring_pb2 import (
-    CLOSED_BY_COUNT,
-    CLOSED_BY_DEADLINE,
-    ClosedBy,
-    RefillRequested,
-    SequenceGapFound,
-)
+from schemas.scoring_pb2 import CLOSED_BY_COUNT, CLOSED_BY_DEADLINE, ClosedBy
 from schemas.topics import BODIES, ROLLOUTS
 from schemas.validation import Refusal
 from streams.fold import Output
-from streams.scoring import Member, Opened, late_verdict, opened_by, scored
-from streams.trajectory import Episode, assemble, hold, holds_end, judged, markers, release, take
+from streams.scoring import Member, Opened, late_verdict, member_of, opened_by, score_into
+from streams.trajectory import Episode, assemble, hold, holds_end, judged, release, take
 
 _OPENED = BODIES["group_opened"]
 _CLOCK = BODIES["clock_advanced"]
 _VERIFIED = BODIES["verification_made"]
+_ENDED = BODIES["episode_ended"]
 _ALLOWED_AFTER_END = frozenset((_VERIFIED, BODIES["failure_diagnosed"]))
 
 MAX_HELD = 4096
@@ -56,6 +57,11 @@ class Group(msgspec.Struct, array_like=True):
     scored_to: dict[str, int] = {}
     late_to: dict[str, int] = {}
     closed_at: int = 0
+
+
+def clock_stream(group_id: str) -> str:
+    """The stream in which whoever watches over a group reports that its time goes on."""
+    return f"{group_id}/clock"
 
 
 class GroupFold:
@@ -86,6 +92,10 @@ class GroupFold:
             elif run.tenant != opened.tenant:
                 detail = f"{state.group_id} belongs to another tenant than {run.tenant}"
                 _refuse(run, output, REASON_WRONG_TENANT, detail)
+            elif run.stream_id == state.group_id or run.stream_id == clock_stream(state.group_id):
+                self._advance_clock(state, opened, run, batch, output)
+            elif state.closed_at:
+                self._take_late(state, opened, run, batch, output)
             else:
                 self._take(state, opened, run, batch, output)
 
@@ -95,49 +105,82 @@ class GroupFold:
             detail = "a group is opened by event 0 of the stream that bears its name"
             _refuse(run, output, REASON_IDENTITY_CONFLICT, detail)
             return
-        state.opened = opened_by(event)
+        state.opened = opened = opened_by(event, self.version)
         state.clock = event.occurred_at
+        self._advance_clock(state, opened, run, batch, output)
 
-    def _take(self, state: Group, opened: Opened, run: Run, batch: Batch, output: Output) -> None:
-        if run.bodies[0] in (_OPENED, _CLOCK):
-            self._advance_clock(state, run, batch)
-        elif state.closed_at:
-            self._take_late(state, opened, run, batch, output)
-        elif opened.deadline and run.earliest >= opened.deadline:
-            self._close(state, opened, run.earliest, CLOSED_BY_DEADLINE, output)
-            self._take_late(state, opened, run, batch, output)
-        else:
-            self._take_in_time(state, opened, run, batch, output)
-            state.clock = max(state.clock, run.latest)
-        if opened.deadline and state.clock >= opened.deadline and not state.closed_at:
-            self._close(state, opened, state.clock, CLOSED_BY_DEADLINE, output)
-
-    def _advance_clock(self, state: Group, run: Run, batch: Batch) -> None:
-        for position, body in enumerate(run.bodies):
-            if body == _CLOCK:
-                now = batch.event(run.start + position).clock_advanced.now
-                state.clock = max(state.clock, now)
-
-    def _take_in_time(
+    def _advance_clock(
         self, state: Group, opened: Opened, run: Run, batch: Batch, output: Output
     ) -> None:
+        for position, body in enumerate(run.bodies, run.start):
+            if body == _CLOCK:
+                state.clock = max(state.clock, batch.event(position).clock_advanced.now)
+                if opened.deadline and state.clock >= opened.deadline and not state.closed_at:
+                    self._close(state, opened, state.clock, CLOSED_BY_DEADLINE, output)
+
+    def _take(self, state: Group, opened: Opened, run: Run, batch: Batch, output: Output) -> None:
         episode = state.episodes.get(run.stream_id)
         if episode is None:
             episode = state.episodes[run.stream_id] = Episode(run.stream_id)
-        for part in _unseen(episode.next_seq, run, batch):
-            if episode.ended and not _ALLOWED_AFTER_END.issuperset(part.bodies):
-                _refuse(part, output, REASON_AFTER_END, f"{run.stream_id} has ended")
-            elif part.first_seq > episode.next_seq:
-                self._hold(state, opened, episode, part, batch, output)
+        pieces: Iterable[Run] = (run,)
+        if len(run.bodies) > 1 and (
+            episode.ended
+            or _ENDED in run.bodies[:-1]
+            or (opened.deadline and run.latest >= opened.deadline)
+        ):
+            positions = range(run.start, run.start + len(run.bodies))
+            pieces = (run_of(batch.event(position), position) for position in positions)
+        for piece in pieces:
+            if opened.deadline and piece.latest >= opened.deadline and not state.closed_at:
+                self._close(state, opened, piece.latest, CLOSED_BY_DEADLINE, output)
+            if state.closed_at:
+                self._take_late(state, opened, piece, batch, output)
             else:
-                take(episode, part, (batch.event(part.start + at) for at in markers(part)))
+                state.clock = max(state.clock, piece.latest)
+                self._take_in_time(state, opened, episode, piece, batch, output)
+
+    def _take_in_time(
+        self,
+        state: Group,
+        opened: Opened,
+        episode: Episode,
+        run: Run,
+        batch: Batch,
+        output: Output,
+    ) -> None:
+        if run.first_seq < episode.next_seq:
+            tail = _unseen(episode.next_seq, run, batch)
+            if not tail:
+                return
+            run = tail[0]
+        if run.first_seq > episode.next_seq:
+            self._hold(state, opened, episode, run, batch, output)
+        elif episode.ended and not _ALLOWED_AFTER_END.issuperset(run.bodies):
+            _refuse(run, output, REASON_AFTER_END, f"{run.stream_id} has ended")
+            return
+        else:
+            take(episode, run, batch)
+            if episode.held:
                 release(episode)
-                if episode.assembled:
-                    self._late_verdicts(state, opened, part, batch, True, output)
-        if not episode.assembled and _complete(episode, opened):
-            self._assemble(state, opened, episode, run.latest, output)
+            if episode.assembled:
+                self._late_verdicts(state, opened, run, batch, True, output)
+                return
+        if episode.ended or episode.held:
+            self._complete(state, opened, episode, output)
+
+    def _complete(self, state: Group, opened: Opened, episode: Episode, output: Output) -> None:
+        """Assemble the episode if its record can be made, and close the group if it was the
+        last one. A group without a deadline has nothing that would end the wait for a verdict
+        or for a hole to be filled, so it does not wait."""
+        if episode.ended and not episode.held:
+            complete = judged(episode) or not opened.deadline
+        else:
+            complete = not opened.deadline and holds_end(episode)
+        if complete and not episode.assembled:
+            at = episode.complete_at or state.clock
+            self._assemble(state, opened, episode, at, output)
             if state.valid == opened.size:
-                self._close(state, opened, run.latest, CLOSED_BY_COUNT, output)
+                self._close(state, opened, at, CLOSED_BY_COUNT, output)
 
     def _hold(
         self,
@@ -153,14 +196,12 @@ class GroupFold:
             _refuse(run, output, REASON_SEQUENCE_GAP, f"{MAX_HELD} events wait already")
             return
         if not episode.held:
-            event = self._derive(state, opened, run.latest, "")
-            event.sequence_gap_found.CopyFrom(
-                SequenceGapFound(
-                    gapped_stream_id=run.stream_id,
-                    expected_seq=episode.next_seq,
-                    found_seq=run.first_seq,
-                )
-            )
+            first = batch.event(run.start)
+            event = self._derive(state, opened, first.occurred_at, first.event_id)
+            gap = event.sequence_gap_found
+            gap.gapped_stream_id = run.stream_id
+            gap.expected_seq = episode.next_seq
+            gap.found_seq = run.first_seq
             output.events.append(event)
         hold(episode, run, batch)
 
@@ -169,8 +210,7 @@ class GroupFold:
     ) -> None:
         was_member = run.stream_id in state.scored_to
         seen = state.scored_to if was_member else state.late_to
-        next_seq = seen.get(run.stream_id, 0)
-        for part in _unseen(next_seq, run, batch):
+        for part in _unseen(seen.get(run.stream_id, 0), run, batch):
             seen[run.stream_id] = part.next_seq
             self._late_verdicts(state, opened, part, batch, was_member, output)
 
@@ -183,9 +223,9 @@ class GroupFold:
         was_member: bool,
         output: Output,
     ) -> None:
-        for position, body in enumerate(run.bodies):
+        for position, body in enumerate(run.bodies, run.start):
             if body == _VERIFIED:
-                late = batch.event(run.start + position)
+                late = batch.event(position)
                 event = self._derive(state, opened, late.occurred_at, late.event_id)
                 event.policy_version = late.policy_version
                 event.verdict_came_late.CopyFrom(late_verdict(late, was_member))
@@ -195,26 +235,22 @@ class GroupFold:
         self, state: Group, opened: Opened, episode: Episode, at: int, output: Output
     ) -> None:
         episode.assembled = True
-        assembled = assemble(episode, opened.phi())
-        cause = event_id(episode.episode_id, assembled.last_seq)
-        event = self._derive(state, opened, at, cause)
+        event = self._derive(state, opened, at, "")
         event.policy_version = episode.policy_version
-        event.episode_assembled.CopyFrom(assembled)
+        assembled = event.episode_assembled
+        assemble(episode, opened.phi, assembled)
+        event.causation_id = event_id(episode.episode_id, assembled.last_seq)
         output.events.append(event)
-        state.members.append(
-            Member(episode.policy_version, event.event_id, assembled.SerializeToString())
-        )
-        state.valid += assembled.valid
-        if not assembled.valid and not state.closed_at:
+        state.members.append(member_of(event))
+        if assembled.valid:
+            state.valid += 1
+        elif not state.closed_at:
             refill = self._derive(state, opened, at, event.event_id)
-            refill.refill_requested.CopyFrom(
-                RefillRequested(
-                    task_id=opened.task_id,
-                    replaces_episode_id=episode.episode_id,
-                    reason=assembled.invalid_reason,
-                    missing=opened.size - state.valid,
-                )
-            )
+            wanted = refill.refill_requested
+            wanted.task_id = opened.task_id
+            wanted.replaces_episode_id = episode.episode_id
+            wanted.reason = assembled.invalid_reason
+            wanted.missing = opened.size - state.valid
             output.events.append(refill)
 
     def _close(
@@ -223,41 +259,27 @@ class GroupFold:
         """Score the group with the valid members that it has, and forget its episodes."""
         state.closed_at = at
         for episode in state.episodes.values():
-            if not episode.assembled:
+            if not episode.assembled and episode.next_seq + len(episode.held):
                 self._assemble(state, opened, episode, at, output)
         last = state.members[-1].event_id if state.members else event_id(state.group_id, 0)
         event = self._derive(state, opened, at, last)
-        event.group_scored.CopyFrom(scored(opened, state.members, closed_by, at, self.version))
+        members = state.members
+        score_into(event.group_scored, opened, members, closed_by, at, self.version)
         output.events.append(event)
         state.scored_to = {name: episode.next_seq for name, episode in state.episodes.items()}
         state.episodes = {}
         state.members = []
 
     def _derive(self, state: Group, opened: Opened, at: int, cause: str) -> Event:
-        """The next event of the group's derived stream, which bears the fold's version, so
-        that another version's results stand beside these instead of being taken for them."""
-        suffix = "scored" if self.version == 1 else f"scored.{self.version}"
-        stream = Stream(
-            f"{state.group_id}/{suffix}",
-            tenant=opened.tenant,
-            producer="planloop.groups",
-            producer_version=str(self.version),
-            group_id=state.group_id,
-            policy_version=opened.policy_version,
-            harness_version=opened.harness_version,
-            schedule_version=opened.schedule_version,
-            next_seq=state.derived,
-        )
+        """The next event of the group's derived stream, its body still to be filled in."""
+        event = Event.FromString(opened.envelope)
+        event.seq = state.derived
+        event.event_id = event_id(event.stream_id, state.derived)
+        event.causation_id = cause
+        event.occurred_at = at
+        event.recorded_at = at
         state.derived += 1
-        return stream.event(at, causation_id=cause)
-
-
-def _complete(episode: Episode, opened: Opened) -> bool:
-    """Whether an episode's record can be made. A group without a deadline has nothing that
-    would end the wait for a verdict or for a hole to be filled, so it does not wait."""
-    if episode.ended and not episode.held:
-        return judged(episode) or not opened.deadline
-    return not opened.deadline and holds_end(episode)
+        return event
 
 
 def _unseen(next_seq: int, run: Run, batch: Batch) -> list[Run]:

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 import msgspec
 
-from schemas.batch import Batch
 from schemas.event_pb2 import Event
 from schemas.events import Stream
+from schemas.joined import Joined
 from schemas.refusal_pb2 import DeadLetter
 from schemas.topics import Topic
 from schemas.validation import Refusal
@@ -72,39 +72,62 @@ class Host:
         self._topic = topic
         self._folds = folds
         self._trust = trust
+        self._apart = all(fold.key("a key") == "a key" for fold in folds)
         self._states: list[dict[str, Any]] = [{} for _ in folds]
         self._closed: list[dict[str, None]] = [{} for _ in folds]
 
     def apply(self, records: Iterable[LogRecord]) -> Output:
-        """Apply records of this partition in order; records seen before are passed over."""
+        """Apply records of this partition in order; records seen before are passed over.
+
+        States are apart, so the records of one key are taken together, unless they share
+        their state with other keys: then the order of the log is kept.
+        """
         output = Output()
+        stretches: list[list[LogRecord]] = []
+        newest: dict[bytes | None, list[LogRecord]] = {}
         for record in records:
-            if record.offset >= self.next_offset:
-                self._apply(record, output)
-                self.next_offset = record.offset + 1
+            offset = record.offset
+            if offset < self.next_offset:
+                continue
+            self.next_offset = offset + 1
+            stretch = newest.get(record.key)
+            if stretch is None:
+                if not self._apart:
+                    newest.clear()
+                stretch = newest[record.key] = []
+                stretches.append(stretch)
+            stretch.append(record)
+        for stretch in stretches:
+            self._apply(stretch, output)
         return output
 
-    def _apply(self, record: LogRecord, output: Output) -> None:
-        batch = Batch(record.value, record.key, self._topic, trust=self._trust)
-        for position, refusal in batch.refusals:
-            self._dead_letter(record, batch, position, refusal, "edge", output)
+    def _apply(self, records: Sequence[LogRecord], output: Output) -> None:
+        key = records[0].key
+        values = [record.value for record in records]
+        batch = Joined(values, key, self._topic, trust=self._trust)
+        for index, position, refusal in batch.refusals:
+            raw = (values[index] or b"") if position is None else batch.raw_in(index, position)
+            self._dead_letter(records[index], raw, position, refusal, "edge", output)
         if not batch.runs:
             return
-        self.events += sum(len(run.bodies) for run in batch.runs)
-        record_key = (record.key or b"").decode()
+        for run in batch.runs:
+            self.events += len(run.bodies)
+        record_key = (key or b"").decode()
         for fold, states, closed in zip(self._folds, self._states, self._closed, strict=True):
-            key = fold.key(record_key)
-            state = states.get(key)
+            state_key = fold.key(record_key)
+            state = states.get(state_key)
             if state is None:
-                state = states[key] = fold.initial(key)
+                state = states[state_key] = fold.initial(state_key)
             fold.apply(state, batch, output)
             if output.refused:
+                by = f"{fold.name}/{fold.version}"
                 for position, refusal in output.refused:
-                    by = f"{fold.name}/{fold.version}"
-                    self._dead_letter(record, batch, position, refusal, by, output)
+                    index, within = batch.place(position)
+                    raw = batch.raw(position)
+                    self._dead_letter(records[index], raw, within, refusal, by, output)
                 output.refused.clear()
-            if key not in closed and fold.closed(state):
-                closed[key] = None
+            if state_key not in closed and fold.closed(state):
+                closed[state_key] = None
                 if len(closed) > KEEP_CLOSED:
                     oldest = next(iter(closed))
                     del closed[oldest], states[oldest]
@@ -112,14 +135,13 @@ class Host:
     def _dead_letter(
         self,
         record: LogRecord,
-        batch: Batch,
+        raw: bytes,
         position: int | None,
         refusal: Refusal,
         refused_by: str,
         output: Output,
     ) -> None:
         self.refused += 1
-        raw = (record.value or b"") if position is None else batch.raw(position)
         event = dead_letter(record, raw, position, refusal, refused_by)
         if event.dead_letter.object_key:
             output.objects.append((event.dead_letter.object_key, raw))

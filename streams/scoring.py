@@ -5,10 +5,8 @@ from collections.abc import Sequence
 import msgspec
 
 from schemas.event_pb2 import Event
-from schemas.rollout_pb2 import Schedule
 from schemas.scoring_pb2 import (
     ClosedBy,
-    EpisodeAssembled,
     GroupScored,
     MemberScored,
     VerdictCameLate,
@@ -17,105 +15,135 @@ from streams import care
 
 
 class Opened(msgspec.Struct, array_like=True, frozen=True):
-    """What a GroupOpened event fixes for the life of its group."""
+    """What a GroupOpened event fixes for the life of its group. `schedule` is phi as the event
+    has it, encoded; `envelope` an encoded Event that holds what all derived events share."""
 
     task_id: str
     size: int
     deadline: int
+    phi: care.Phi
     schedule: bytes
     capabilities: list[str]
     split: int
     tenant: str
-    policy_version: str
-    harness_version: str
-    schedule_version: str
-
-    def phi(self) -> Schedule:
-        return Schedule.FromString(self.schedule)
+    envelope: bytes
 
 
 class Member(msgspec.Struct, array_like=True, frozen=True):
-    """An assembled episode: the event that says so and its encoded EpisodeAssembled body."""
+    """An assembled episode, as far as the score needs it. `output_tokens` None: not stated."""
 
-    policy_version: str
+    episode_id: str
     event_id: str
-    assembled: bytes
+    policy_version: str
+    valid: bool
+    invalid_reason: int
+    success: bool
+    progress: float
+    cost: float
+    output_tokens: int | None
+    tool_calls: int
+    steps: int
 
 
-def opened_by(event: Event) -> Opened:
+def opened_by(event: Event, fold_version: int) -> Opened:
+    """Read a GroupOpened event. The derived stream bears the fold's version from 2 on, so that
+    another version's results stand beside the first ones instead of being taken for them."""
     body = event.group_opened
-    return Opened(
-        task_id=body.task_id,
-        size=body.size,
-        deadline=body.deadline,
-        schedule=body.schedule.SerializeToString(deterministic=True),
-        capabilities=list(body.capabilities),
-        split=body.split,
+    suffix = "scored" if fold_version == 1 else f"scored.{fold_version}"
+    envelope = Event(
+        stream_id=f"{event.group_id}/{suffix}",
+        group_id=event.group_id,
+        correlation_id=event.group_id,
+        producer="planloop.groups",
+        producer_version=str(fold_version),
         tenant=event.tenant,
         policy_version=event.policy_version,
         harness_version=event.harness_version,
         schedule_version=event.schedule_version,
     )
-
-
-def scored(
-    opened: Opened, members: Sequence[Member], closed_by: ClosedBy, at: int, fold_version: int
-) -> GroupScored:
-    """Score a closing group (equations 5 and 9). Statistics are over the valid members alone;
-    an invalid one is listed with its reason, reward 0 and advantage 0."""
-    phi = opened.phi()
-    episodes = [EpisodeAssembled.FromString(member.assembled) for member in members]
-    valid = [episode for episode in episodes if episode.valid]
-    result = care.score(
-        [care.Outcome(e.success, e.progress, e.cost) for e in valid],
-        phi,
-    )
-    by_valid = iter(zip(result.rewards, result.reward_terms, result.advantages, strict=True))
-    return GroupScored(
-        task_id=opened.task_id,
-        regime=result.regime,
-        schedule=phi,
-        size=opened.size,
-        valid=len(valid),
-        successes=result.successes,
-        success_rate=result.success_rate,
-        reward_mean=result.reward_mean,
-        reward_std=result.reward_std,
-        anchor=result.anchor,
-        epsilon=care.EPSILON,
-        progress_std=result.progress_std,
-        closed_by=closed_by,
-        members=[
-            _member(member, episode, *(next(by_valid) if episode.valid else (0.0, 0.0, 0.0)))
-            for member, episode in zip(members, episodes, strict=True)
-        ],
-        capabilities=opened.capabilities,
-        split=opened.split,  # pyright: ignore[reportArgumentType]  # kept as a number
-        closed_at=at,
-        fold_version=fold_version,
+    return Opened(
+        task_id=body.task_id,
+        size=body.size,
+        deadline=body.deadline,
+        phi=care.Phi.of(body.schedule),
+        schedule=body.schedule.SerializeToString(deterministic=True),
+        capabilities=list(body.capabilities),
+        split=body.split,
+        tenant=event.tenant,
+        envelope=envelope.SerializeToString(),
     )
 
 
-def _member(
-    member: Member, episode: EpisodeAssembled, reward: float, term: float, advantage: float
-) -> MemberScored:
-    result = MemberScored(
-        episode_id=episode.episode_id,
-        valid=episode.valid,
-        invalid_reason=episode.invalid_reason,
-        success=episode.success,
-        progress=episode.progress,
-        cost=episode.cost,
-        reward=reward,
-        reward_term=term,
-        advantage=advantage,
-        tool_calls=episode.tool_calls,
-        steps=episode.steps,
-        policy_version=member.policy_version,
+def member_of(event: Event) -> Member:
+    """The member that an EpisodeAssembled event describes."""
+    body = event.episode_assembled
+    return Member(
+        body.episode_id,
+        event.event_id,
+        event.policy_version,
+        body.valid,
+        body.invalid_reason,
+        body.success,
+        body.progress,
+        body.cost,
+        body.output_tokens if body.HasField("output_tokens") else None,
+        body.tool_calls,
+        body.steps,
     )
-    if episode.HasField("output_tokens"):
-        result.output_tokens = episode.output_tokens
-    return result
+
+
+def score_into(
+    into: GroupScored,
+    opened: Opened,
+    members: Sequence[Member],
+    closed_by: ClosedBy,
+    at: int,
+    fold_version: int,
+) -> None:
+    """Score a closing group (equations 5 and 9) into a body. Statistics are over the valid
+    members alone; an invalid one is listed with its reason, reward 0 and advantage 0."""
+    outcomes = [care.Outcome(m.success, m.progress, m.cost) for m in members if m.valid]
+    result = care.score(outcomes, opened.phi)
+    into.task_id = opened.task_id
+    into.regime = result.regime
+    into.schedule.MergeFromString(opened.schedule)
+    into.size = opened.size
+    into.valid = len(outcomes)
+    into.successes = result.successes
+    into.success_rate = result.success_rate
+    into.reward_mean = result.reward_mean
+    into.reward_std = result.reward_std
+    into.anchor = result.anchor
+    into.epsilon = care.EPSILON
+    into.progress_std = result.progress_std
+    into.closed_by = closed_by
+    into.capabilities.extend(opened.capabilities)
+    into.split = opened.split  # pyright: ignore[reportAttributeAccessIssue]  # kept as a number
+    into.closed_at = at
+    into.fold_version = fold_version
+    place = 0
+    for member in members:
+        row = into.members.add()
+        _member_into(row, member)
+        if member.valid:
+            row.reward = result.rewards[place]
+            row.reward_term = result.reward_terms[place]
+            row.advantage = result.advantages[place]
+            place += 1
+
+
+def _member_into(row: MemberScored, member: Member) -> None:
+    row.episode_id = member.episode_id
+    row.valid = member.valid
+    row.invalid_reason = member.invalid_reason  # pyright: ignore[reportAttributeAccessIssue]
+    row.success = member.success
+    row.progress = member.progress
+    row.cost = member.cost
+    row.tool_calls = member.tool_calls
+    row.steps = member.steps
+    row.policy_version = member.policy_version
+    if member.output_tokens is not None:
+        row.output_tokens = member.output_tokens
 
 
 def late_verdict(event: Event, was_member: bool) -> VerdictCameLate:

@@ -6,12 +6,12 @@ invalid, whatever it claims.
 """
 
 import re
-from collections.abc import Iterator
 
 import msgspec
 
-from schemas.batch import Batch, Run, run_of
+from schemas.batch import ACTION, OBSERVATION, Run, run_of
 from schemas.event_pb2 import Event
+from schemas.joined import Batch
 from schemas.rollout_pb2 import (
     COST_UNIT_OUTPUT_TOKENS,
     COST_UNIT_TOOL_CALLS,
@@ -21,7 +21,6 @@ from schemas.rollout_pb2 import (
     FAILURE_ORIGIN_INPUT,
     FAILURE_ORIGIN_MODEL,
     TERMINATION_ERROR,
-    Schedule,
 )
 from schemas.scoring_pb2 import (
     INVALID_REASON_COST_UNKNOWN,
@@ -39,11 +38,13 @@ from schemas.scoring_pb2 import (
     InvalidReason,
 )
 from schemas.topics import BODIES
+from streams.care import Phi
 
 _STARTED = BODIES["episode_started"]
 _VERIFIED = BODIES["verification_made"]
 _ENDED = BODIES["episode_ended"]
-_ROUTINE = bytes((BODIES["action_taken"], BODIES["observation_received"]))
+_READ = frozenset((_STARTED, _VERIFIED, _ENDED))
+_ROUTINE = bytes((ACTION, OBSERVATION))
 _MARKERS = re.compile(b"[^" + re.escape(_ROUTINE) + b"]")
 
 _INVALIDATED_BY: dict[int, InvalidReason] = {
@@ -70,7 +71,11 @@ class Held(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Episode(msgspec.Struct, array_like=True):
-    """An episode as far as its events have arrived without a hole (up to `next_seq`)."""
+    """An episode as far as its events have arrived without a hole (up to `next_seq`).
+
+    `last_seq` is the end's position once it has ended, `complete_at` the time of the event
+    that made the record complete: its end, or the verdict that came after it.
+    """
 
     episode_id: str
     next_seq: int = 0
@@ -79,6 +84,8 @@ class Episode(msgspec.Struct, array_like=True):
     started: bool = False
     started_at: int = 0
     ended_at: int = 0
+    last_seq: int = 0
+    complete_at: int = 0
     steps: int = 0
     tool_calls: int = 0
     output_tokens: int = 0
@@ -95,53 +102,65 @@ class Episode(msgspec.Struct, array_like=True):
         return self.termination != 0
 
 
-def markers(run: Run) -> Iterator[int]:
-    """Positions in the run of the events that must be read: all but actions and observations."""
-    return (match.start() for match in _MARKERS.finditer(run.bodies))
-
-
 def hold(episode: Episode, run: Run, batch: Batch) -> None:
     """Keep events that came too early until what precedes them is here."""
     for position in range(run.start, run.start + len(run.bodies)):
         single = run_of(batch.event(position), position)
-        marker = b"" if single.bodies in _ROUTINE else batch.raw(position)
+        marker = batch.raw(position) if single.bodies[0] in _READ else b""
         episode.held.setdefault(single.first_seq, Held(single, marker))
 
 
-def take(episode: Episode, run: Run, read: Iterator[Event]) -> None:
-    """Advance the episode by a run that starts at its `next_seq`.
-
-    `read` yields the run's marker events in order. A verification after the end counts
-    only if there was none before.
-    """
+def take(episode: Episode, run: Run, batch: Batch) -> None:
+    """Advance the episode by a run that starts at its `next_seq`."""
     if episode.next_seq == 0:
         episode.started_at = run.earliest
-    episode.next_seq = run.next_seq
-    episode.steps += run.steps
+    _add(episode, run)
+    bodies = run.bodies
+    for match in _MARKERS.finditer(bodies):
+        position = match.start()
+        number = bodies[position]
+        if number in _READ:
+            _read(episode, number, batch.event(run.start + position))
+
+
+def _add(episode: Episode, run: Run) -> None:
+    bodies = run.bodies
+    episode.next_seq = run.first_seq + len(bodies)
+    episode.steps += bodies.count(ACTION)
     episode.tool_calls += run.tool_calls
     episode.output_tokens += run.output_tokens
     episode.untold_actions += run.untold_actions
     episode.errors += run.errors
-    for event in read:
-        body = BODIES[event.WhichOneof("body") or ""]
-        if body == _STARTED and event.seq == 0:
+
+
+def _read(episode: Episode, number: int, event: Event) -> None:
+    """Take in what a marker event says; a verification after the end counts if none came before."""
+    if number == _STARTED:
+        if event.seq == 0:
             episode.started = True
             episode.task_id = event.episode_started.task_id
             episode.policy_version = event.policy_version
-        elif body == _VERIFIED:
-            if not (episode.ended and episode.verdict):
-                made = event.verification_made
-                episode.verdict = Verdict(event.event_id, made.success, made.progress)
-        elif body == _ENDED:
-            episode.termination = event.episode_ended.termination
-            episode.failed = event.episode_ended.failed
-            episode.ended_at = event.occurred_at
+    elif number == _VERIFIED:
+        if not (episode.ended and episode.verdict):
+            made = event.verification_made
+            episode.verdict = Verdict(event.event_id, made.success, made.progress)
+            episode.complete_at = event.occurred_at
+    else:
+        ended = event.episode_ended
+        episode.termination = ended.termination
+        episode.failed = ended.failed
+        episode.last_seq = event.seq
+        episode.ended_at = episode.complete_at = event.occurred_at
 
 
 def release(episode: Episode) -> None:
     """Take every held event whose predecessors have arrived; drop those that came again since."""
     while held := episode.held.pop(episode.next_seq, None):
-        take(episode, held.run, iter([Event.FromString(held.marker)] if held.marker else []))
+        if episode.next_seq == 0:
+            episode.started_at = held.run.earliest
+        _add(episode, held.run)
+        if held.marker:
+            _read(episode, held.run.bodies[0], Event.FromString(held.marker))
     for seq in [seq for seq in episode.held if seq < episode.next_seq]:
         del episode.held[seq]
 
@@ -156,33 +175,30 @@ def judged(episode: Episode) -> bool:
     return episode.verdict is not None or episode.termination == TERMINATION_ERROR
 
 
-def assemble(episode: Episode, schedule: Schedule) -> EpisodeAssembled:
-    """What the episode adds up to now, valid or invalid with the reason."""
-    reason = _invalid_reason(episode, schedule)
-    verdict = episode.verdict
-    assembled = EpisodeAssembled(
-        episode_id=episode.episode_id,
-        task_id=episode.task_id,
-        valid=reason == INVALID_REASON_UNSPECIFIED,
-        invalid_reason=reason,
-        success=verdict is not None and verdict.success,
-        progress=verdict.progress if verdict else 0.0,
-        cost=_cost(episode, schedule),
-        steps=episode.steps,
-        tool_calls=episode.tool_calls,
-        errors=episode.errors,
-        termination=episode.termination,  # pyright: ignore[reportArgumentType]  # kept as a number
-        started_at=episode.started_at,
-        ended_at=episode.ended_at,
-        last_seq=max(episode.next_seq - 1, 0),
-        verification_id=verdict.event_id if verdict else "",
-    )
+def assemble(episode: Episode, phi: Phi, into: EpisodeAssembled) -> None:
+    """Write what the episode adds up to now into a body: valid, or invalid with the reason."""
+    reason = _invalid_reason(episode, phi)
+    into.episode_id = episode.episode_id
+    into.task_id = episode.task_id
+    into.valid = reason == INVALID_REASON_UNSPECIFIED
+    into.invalid_reason = reason
+    into.cost = _cost(episode, phi)
+    into.steps = episode.steps
+    into.tool_calls = episode.tool_calls
+    into.errors = episode.errors
+    into.termination = episode.termination  # pyright: ignore[reportAttributeAccessIssue]
+    into.started_at = episode.started_at
+    into.ended_at = episode.ended_at
+    into.last_seq = episode.last_seq if episode.ended else max(episode.next_seq - 1, 0)
     if not episode.untold_actions:
-        assembled.output_tokens = episode.output_tokens
-    return assembled
+        into.output_tokens = episode.output_tokens
+    if verdict := episode.verdict:
+        into.success = verdict.success
+        into.progress = verdict.progress
+        into.verification_id = verdict.event_id
 
 
-def _invalid_reason(episode: Episode, schedule: Schedule) -> InvalidReason:
+def _invalid_reason(episode: Episode, phi: Phi) -> InvalidReason:
     if episode.held:
         return INVALID_REASON_SEQUENCE_GAP
     if not episode.started:
@@ -195,17 +211,17 @@ def _invalid_reason(episode: Episode, schedule: Schedule) -> InvalidReason:
         return INVALID_REASON_NO_VERDICT
     if episode.steps == 0:
         return INVALID_REASON_NO_ACTION
-    if episode.untold_actions and schedule.cost_unit == COST_UNIT_OUTPUT_TOKENS:
+    if episode.untold_actions and phi.cost_unit == COST_UNIT_OUTPUT_TOKENS:
         return INVALID_REASON_COST_UNKNOWN
     return INVALID_REASON_UNSPECIFIED
 
 
-def _cost(episode: Episode, schedule: Schedule) -> float:
+def _cost(episode: Episode, phi: Phi) -> float:
     """e = min(1, spent / budget) on the schedule's absolute scale (equation 5)."""
-    if schedule.cost_unit == COST_UNIT_OUTPUT_TOKENS:
+    if phi.cost_unit == COST_UNIT_OUTPUT_TOKENS:
         spent = episode.output_tokens
-    elif schedule.cost_unit == COST_UNIT_TOOL_CALLS:
+    elif phi.cost_unit == COST_UNIT_TOOL_CALLS:
         spent = episode.tool_calls
     else:
         spent = episode.steps
-    return min(1.0, spent / schedule.cost_budget)
+    return min(1.0, spent / phi.cost_budget)

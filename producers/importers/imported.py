@@ -7,20 +7,17 @@ content again, under any name, adds nothing.
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-from schemas.batch import encode
+from producers.records import RecordSink, records
 from schemas.errors import InputError
 from schemas.event_pb2 import Event
 from schemas.refusal_pb2 import Reason
-from schemas.topics import MAX_EVENT_BYTES, Topic
+from schemas.topics import ROLLOUTS, Topic
 from schemas.validation import check
 
 MAX_FINDINGS = 100
 """A report lists this many findings; the rest is counted."""
-
-RECORD_BYTES = 256 * 1024
-"""A record is closed once its events reach this size."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,14 +91,6 @@ class ImportedLog:
     build: Callable[[], Iterator[KeyedEvents]]
 
 
-class RecordSink(Protocol):
-    """The two verbs of `infra.log.Producer` that an import needs."""
-
-    def send(self, topic: str, key: str, value: bytes) -> object: ...
-
-    def flush(self) -> object: ...
-
-
 @dataclass(frozen=True, slots=True)
 class ImportReport:
     """`new` events were sent, `known` ones were on the log already; together: `events`."""
@@ -113,19 +102,6 @@ class ImportReport:
     episodes: int
 
 
-def records(keyed: KeyedEvents) -> Iterator[bytes]:
-    """Record values of validated events, each closed at RECORD_BYTES."""
-    start = size = 0
-    events = keyed.events
-    for position, event in enumerate(events):
-        size += event.ByteSize()
-        if size >= RECORD_BYTES:
-            yield encode(events[start : position + 1])
-            start, size = position + 1, 0
-    if start < len(events):
-        yield encode(events[start:])
-
-
 def import_log(
     log: ImportedLog,
     producer: RecordSink,
@@ -135,8 +111,7 @@ def import_log(
     """Send what is not on the log yet, and return once all of it is acknowledged.
 
     `known` maps the streams that are on the log to their next sequence number; streams that
-    it leaves out are new. `on_progress(done, total)` counts keys (a group or a task each),
-    first while building, then, from 0 again, records while sending.
+    it leaves out are new. `on_progress(done, total)` counts groups that are built and encoded.
 
     Raises ImportRefusedError, with nothing sent, if any event would not pass the edge, and
     what `producer` raises when the log is away.
@@ -144,8 +119,8 @@ def import_log(
     positions = known(log.streams)
     findings = Findings(log.source)
     values: list[tuple[str, str, bytes]] = []
-    events = new = 0
-    for done, keyed in enumerate(log.build(), 1):
+    events = new = groups = 0
+    for keyed in log.build():
         events += len(keyed.events)
         fresh = [e for e in keyed.events if e.seq >= positions.get(e.stream_id, 0)]
         new += len(fresh)
@@ -153,16 +128,13 @@ def import_log(
             refusal = check(event, keyed.topic, keyed.key)
             if refusal is not None:
                 findings.add(event.event_id, f"{Reason.Name(refusal.reason)}: {refusal.detail}")
-        values += [(keyed.topic.name, keyed.key, v) for v in records(keyed._replace(events=fresh))]
-        if on_progress:
-            on_progress(done, log.groups)
+        values += [(keyed.topic.name, keyed.key, v) for v in records(fresh)]
+        if keyed.topic is ROLLOUTS:
+            groups += 1
+            if on_progress:
+                on_progress(groups, log.groups)
     findings.refuse_if_any()
-    for sent, value in enumerate(values, 1):
+    for value in values:
         producer.send(*value)
-        if on_progress:
-            on_progress(sent, len(values))
     producer.flush()
     return ImportReport(new, events - new, events, log.groups, log.episodes)
-
-
-assert RECORD_BYTES + MAX_EVENT_BYTES < 8 * MAX_EVENT_BYTES

@@ -7,22 +7,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schemas.rollout_pb2 import COST_UNIT_OUTPUT_TOKENS, Schedule
+from schemas.rollout_pb2 import COST_UNIT_OUTPUT_TOKENS
 from schemas.scoring_pb2 import (
     REGIME_EFFICIENCY,
     REGIME_OUTCOME,
     REGIME_PROGRESS,
     REGIME_UNSCORED,
 )
-from streams.care import EPSILON, Outcome, score
+from streams.care import EPSILON, Outcome, Phi, score
 
 COSTS = [0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.9]
 PROGRESS = [0.0, 0.0, 0.25, 0.25, 0.5, 0.5, 0.75, 0.0]
 SLOPE = [0.086602, 0.063508, 0.040414, 0.017320, -0.005773, -0.028867, -0.051961, -0.121243]
 
 
-def schedule(lambda_eff: float = 0.1, p_low: float = 0.25, p_high: float = 0.75) -> Schedule:
-    return Schedule(
+def schedule(lambda_eff: float = 0.1, p_low: float = 0.25, p_high: float = 0.75) -> Phi:
+    return Phi(
         p_low=p_low,
         p_high=p_high,
         lambda_prog=0.5,
@@ -147,7 +147,7 @@ schedules = st.builds(
 
 @given(groups_of, schedules)
 def test_advantages_are_finite_centred_and_ordered_like_the_rewards(
-    outcomes: list[Outcome], phi: Schedule
+    outcomes: list[Outcome], phi: Phi
 ):
     scored = score(outcomes, phi)
     assert all(isfinite(value) for value in scored.advantages)
@@ -158,7 +158,7 @@ def test_advantages_are_finite_centred_and_ordered_like_the_rewards(
 
 
 @given(groups_of, schedules)
-def test_a_success_never_ranks_below_a_failure(outcomes: list[Outcome], phi: Schedule):
+def test_a_success_never_ranks_below_a_failure(outcomes: list[Outcome], phi: Phi):
     scored = score(outcomes, phi)
     wins = [r for r, o in zip(scored.rewards, outcomes, strict=True) if o.success]
     losses = [r for r, o in zip(scored.rewards, outcomes, strict=True) if not o.success]
@@ -167,9 +167,7 @@ def test_a_success_never_ranks_below_a_failure(outcomes: list[Outcome], phi: Sch
 
 
 @given(groups_of, schedules, st.randoms())
-def test_the_order_of_the_members_changes_no_bit(
-    outcomes: list[Outcome], phi: Schedule, random: Random
-):
+def test_the_order_of_the_members_changes_no_bit(outcomes: list[Outcome], phi: Phi, random: Random):
     order = list(range(len(outcomes)))
     random.shuffle(order)
     scored, shuffled = score(outcomes, phi), score([outcomes[i] for i in order], phi)
@@ -179,7 +177,7 @@ def test_the_order_of_the_members_changes_no_bit(
 
 @given(groups_of, schedules)
 def test_the_spread_of_calibrated_advantages_never_exceeds_unit_scale(
-    outcomes: list[Outcome], phi: Schedule
+    outcomes: list[Outcome], phi: Phi
 ):
     advantages = score(outcomes, phi).advantages
     assert sqrt(sum(a * a for a in advantages) / len(advantages)) <= 1.0 + 1e-9

@@ -1,0 +1,2 @@
+def test_x(broker, fresh_topic):
+    print(broker, fresh_topic(3))
