@@ -9,8 +9,6 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
-from infra.log import Reader, Record, partitions_of, read_range
-
 from consumers.archive import (
     Objects,
     Segment,
@@ -19,6 +17,8 @@ from consumers.archive import (
     segments,
     write_segment,
 )
+from infra.log import Reader, Record, end_offsets, read_range
+from schemas.errors import CheckFailedError
 from schemas.topics import CATALOGUE, Topic
 
 _log = logging.getLogger(__name__)
@@ -77,14 +77,15 @@ class Archiver:
     ) -> Archived:
         """Archive to the end of the log, or follow it until `stop()` says so.
 
-        When following, open segments are stored every `interval_s` seconds. Blocks; raises
-        InfrastructureAwayError when log or store is away, and loses nothing by it.
+        When following, open segments are stored every `interval_s` seconds. Blocks. Raises
+        InfrastructureAwayError when log or store is away, and loses nothing by it;
+        CheckFailedError when the archive is another log's.
         """
         self._done = Archived()
         self._open = {
-            (topic.name, partition): _Open(self._resume(topic.name, partition))
+            (topic.name, partition): _Open(self._resume(topic.name, partition, end))
             for topic in self._topics
-            for partition in partitions_of(self._bootstrap, topic.name)
+            for partition, end in end_offsets(self._bootstrap, topic.name).items()
         }
         reader = Reader(
             self._bootstrap, {where: part.position for where, part in self._open.items()}
@@ -108,9 +109,15 @@ class Archiver:
             on_progress(self._done)
         return self._done
 
-    def _resume(self, topic: str, partition: int) -> int:
+    def _resume(self, topic: str, partition: int, log_end: int) -> int:
         """Where to go on, after filling holes as far as the log still can."""
         found = segments(self._store, topic, partition)
+        if archived_end(found) > log_end:
+            raise CheckFailedError(
+                f"the archive of {topic}/{partition} goes to offset {archived_end(found)} and "
+                f"the log only to {log_end}: it is the archive of another log",
+                "give this log a bucket of its own, or empty archive/ if that log is gone",
+            )
         for first, last in holes(found):
             records = [
                 record
@@ -130,14 +137,15 @@ class Archiver:
         return archived_end(found)
 
     def _take(self, batch: Sequence[Record]) -> None:
+        """Segments end after a certain record, whatever the batches: two archivers agree."""
         for record in batch:
-            part = self._open[record.topic, record.partition]
+            where = (record.topic, record.partition)
+            part = self._open[where]
             part.records.append(record)
             part.bytes += len(record.value or b"") + len(record.key or b"") + 16
-        self._done.records += len(batch)
-        for where, part in self._open.items():
             if part.bytes >= self._segment_bytes or len(part.records) >= self._segment_records:
                 self._close(where)
+        self._done.records += len(batch)
         if sum(part.bytes for part in self._open.values()) >= 4 * self._segment_bytes:
             self._close(max(self._open, key=lambda where: self._open[where].bytes))
 

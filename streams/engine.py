@@ -146,14 +146,13 @@ class LocalEngine:
     def _check_refused(self) -> None:
         events = sum(host.events for host in self._hosts.values())
         refused = sum(host.refused for host in self._hosts.values())
-        since_events, since_refused = events - self._window[0], refused - self._window[1]
-        if since_events + since_refused < REFUSED_WINDOW:
+        read, bad = events - self._window[0], refused - self._window[1]
+        if read < REFUSED_WINDOW:
             return
         self._window = (events, refused)
-        if since_refused > MAX_REFUSED_SHARE * (since_events + since_refused):
+        if bad > MAX_REFUSED_SHARE * read:
             raise TooManyRefusedError(
-                f"{since_refused} of the last {since_events + since_refused} events of "
-                f"{self._topic.name} were refused",
+                f"{bad} of the last {read} events of {self._topic.name} were refused",
                 "see `planloop dead-letters list`, mend the producer or the release, start again",
             )
 

@@ -61,8 +61,8 @@ class _Snapshot(msgspec.Struct, array_like=True):
 class Host:
     """The states of one partition of `topic` under `folds`.
 
-    `next_offset` is the offset after the last record that was applied; `events` and
-    `refused` count what went through since offset 0.
+    `next_offset` is the offset after the last record that was applied; `events` counts what was
+    read since offset 0, `refused` what of it was refused by the edge or by a fold.
     """
 
     def __init__(self, topic: Topic, folds: Sequence[Fold[Any]], *, trust: bool = True) -> None:
@@ -108,6 +108,7 @@ class Host:
         for index, position, refusal in batch.refusals:
             raw = (values[index] or b"") if position is None else batch.raw_in(index, position)
             self._dead_letter(records[index], raw, position, refusal, "edge", output)
+        self.events += len(batch.refusals)
         if not batch.runs:
             return
         for run in batch.runs:
