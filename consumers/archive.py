@@ -226,13 +226,13 @@ def _one_ahead(work: Callable[[_T], _R], items: Iterable[_T]) -> Iterator[_R]:
 
 
 def _encode(topic: str, partition: int, first: int, last: int, records: Sequence[Record]) -> bytes:
-    _, _, offsets, keys, values, stamps = zip(*records, strict=True) if records else ((),) * 6
+    stamps = [record.timestamp for record in records]
     table = pa.table(
         [
-            pa.array(offsets, pa.int64()),
+            pa.array([record.offset for record in records], pa.int64()),
             pa.array(stamps, pa.int64()),
-            pa.array(keys, pa.binary()),
-            pa.array(values, pa.binary()),
+            pa.array([record.key for record in records], pa.binary()),
+            pa.array([record.value for record in records], pa.binary()),
         ],
         schema=_SCHEMA,
     )

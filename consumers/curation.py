@@ -11,7 +11,6 @@ import hashlib
 import msgspec
 
 from consumers.decision import Curated, curate, remove_duplicates
-from schemas.batch import Batch
 from schemas.event_pb2 import Event
 from schemas.events import Stream
 from schemas.governance_pb2 import (
@@ -20,6 +19,7 @@ from schemas.governance_pb2 import (
     RecordCurated,
     ReviewRequested,
 )
+from schemas.joined import Batch
 from schemas.rollout_pb2 import DATA_SPLIT_UNSPECIFIED
 from schemas.scoring_pb2 import EpisodeAssembled
 from schemas.topics import BODIES, ROLLOUTS
@@ -90,9 +90,10 @@ class CurationFold:
             if run.stream_id == state.group.group_id:
                 continue
             held = state.events.setdefault(run.stream_id, {})
+            raw = batch.raw
             for position, seq in enumerate(range(run.first_seq, run.next_seq), run.start):
                 if seq not in held and position not in refused:
-                    held[seq] = batch.raw(position)
+                    held[seq] = raw(position)
 
     def _curate(self, state: CurationState, scored: Event, output: Output) -> None:
         group = scored.group_scored

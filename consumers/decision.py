@@ -15,7 +15,7 @@ still a member of its group, with an advantage); what is invalid, malformed or h
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from consumers.record import Trajectory, capabilities, content_digest, erroneous
+from consumers.record import Trajectory, add_turns, capabilities, content_digest, erroneous
 from schemas.event_pb2 import Event
 from schemas.governance_pb2 import (
     CURATION_OUTCOME_FOR_REVIEW,
@@ -63,7 +63,6 @@ class _Told:
     # Each verification with the number of turns that it had seen.
     verifications: list[tuple[int, str, VerificationMade]] = field(default_factory=list)
     diagnoses: list[FailureDiagnosed] = field(default_factory=list)
-    event_ids: set[str] = field(default_factory=set)
 
 
 def curate(events: Sequence[Event], assembled: EpisodeAssembled, group: GroupScored) -> Curated:
@@ -72,8 +71,8 @@ def curate(events: Sequence[Event], assembled: EpisodeAssembled, group: GroupSco
     `events` are the episode's accepted events in order of seq, without a hole. Duplicates are
     not looked for here; `remove_duplicates` does that over the whole group.
     """
-    told = _tell(events)
     trajectory = Trajectory(events)
+    told = _tell(events, trajectory)
     cited = next((v for v in told.verifications if v[1] == assembled.verification_id), None)
     verification = cited[2] if cited else VerificationMade()
     body = RecordCurated(
@@ -97,9 +96,10 @@ def curate(events: Sequence[Event], assembled: EpisodeAssembled, group: GroupSco
         return curated
     masked = erroneous(trajectory, told.diagnoses)
     body.masked_seqs.extend(sorted(masked))
-    body.supervised_turns = len(trajectory.policy_turns) - len(masked)
+    body.supervised_turns = len(trajectory.policy) - len(masked)
     body.content_digest = content_digest(told.started, trajectory)
-    doubts = _doubts(body, told, verification)
+    supported = {event.event_id for event in events}.issuperset(verification.evidence)
+    doubts = _doubts(body, told, verification, supported and bool(verification.evidence))
     body.outcome = CURATION_OUTCOME_FOR_REVIEW if doubts else CURATION_OUTCOME_RETAINED
     body.reasons.extend(doubts)
     curated.record = _record(body, assembled, told, trajectory, masked)
@@ -124,15 +124,12 @@ def remove_duplicates(group: Sequence[Curated]) -> None:
                 original.body.reasons.append("conflicting_duplicate")
 
 
-def _tell(events: Sequence[Event]) -> _Told:
+def _tell(events: Sequence[Event], trajectory: Trajectory) -> _Told:
     told = _Told()
-    turns = 0
-    for event in events:
-        told.event_ids.add(event.event_id)
-        body = event.WhichOneof("body")
-        if body in ("action_taken", "observation_received"):
-            turns += 1
-        elif body == "episode_started":
+    if events:
+        told.first, told.last = events[0], events[-1]
+    for turns, body, event in trajectory.markers:
+        if body == "episode_started":
             told.started = event.episode_started
         elif body == "verification_made":
             told.verifications.append((turns, event.event_id, event.verification_made))
@@ -140,8 +137,6 @@ def _tell(events: Sequence[Event]) -> _Told:
             told.diagnoses.append(event.failure_diagnosed)
         elif body == "episode_ended":
             told.ended = True
-    if events:
-        told.first, told.last = events[0], events[-1]
     return told
 
 
@@ -155,7 +150,7 @@ def _faults(
     if not assembled.valid:
         name = InvalidReason.Name(assembled.invalid_reason)
         faults.append("invalid:" + name.removeprefix("INVALID_REASON_").lower())
-    if not trajectory.policy_turns:
+    if not trajectory.policy:
         faults.append("no_action")
     if not told.ended:
         faults.append("unfinished")
@@ -164,12 +159,12 @@ def _faults(
     return faults
 
 
-def _doubts(body: RecordCurated, told: _Told, verification: VerificationMade) -> list[str]:
+def _doubts(
+    body: RecordCurated, told: _Told, verification: VerificationMade, supported: bool
+) -> list[str]:
     """Why a person should look at a well-formed episode; empty where none need to."""
     doubts: list[str] = []
-    if body.success and (
-        not verification.evidence or not told.event_ids.issuperset(verification.evidence)
-    ):
+    if body.success and not supported:
         doubts.append("unsupported_success")
     if verification.confidence < MIN_CONFIDENCE:
         doubts.append("low_confidence")
@@ -208,10 +203,8 @@ def _record(
     trajectory: Trajectory,
     masked: set[int],
 ) -> TrainingRecord:
-    for turn in trajectory.turns:
-        turn.masked = turn.seq in masked
     envelope, started = told.first, told.started
-    return TrainingRecord(
+    record = TrainingRecord(
         record_id=body.record_id,
         episode_id=body.episode_id,
         group_id=envelope.group_id,
@@ -229,5 +222,6 @@ def _record(
         fidelity=started.fidelity,
         split=body.split,
         context_token_ids=started.context_token_ids,
-        turns=trajectory.turns,
     )
+    add_turns(record, trajectory, masked)
+    return record

@@ -44,7 +44,7 @@ def rebuild(
     """Rebuild every table of TABLES; one entry a table, in that order.
 
     Differences are reported and do not stop it: the log is right. `on_progress` gets the
-    number of events written so far. With an archive alone, what is not archived yet is not
+    number of records read so far. With an archive alone, what is not archived yet is not
     in the new tables, so stop the sink first. A rebuild that is cut short leaves the live
     tables as they were, or exchanged whole, and may be run again.
     """
@@ -69,12 +69,14 @@ def _fill(
     on_progress: Callable[[int], None] | None,
 ) -> None:
     """Write what lies behind `positions`, and move them on."""
+    read = 0
     for topic in CATALOGUE:
         for partition in past.partitions(topic.name):
             where = (topic.name, partition)
             for batch in past.records(*where, Span(first=positions.get(where, 0))):
                 writer.write(batch)
                 positions[where] = batch[-1].offset + 1
+                read += len(batch)
                 if on_progress:
-                    on_progress(writer.events)
+                    on_progress(read)
     writer.flush()

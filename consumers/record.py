@@ -18,6 +18,7 @@ Capability tags are what the group declares plus what the trajectory shows:
 
 import hashlib
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import orjson
 
@@ -30,15 +31,17 @@ from schemas.rollout_pb2 import (
     ACTION_KIND_TOOL_CALL,
     OBSERVATION_KIND_TOOL_RESULT,
     OBSERVATION_KIND_USER_MESSAGE,
+    ActionTaken,
     EpisodeStarted,
     FailureDiagnosed,
+    ObservationReceived,
 )
 from schemas.training_pb2 import (
     TURN_ROLE_OTHER_ACTOR,
     TURN_ROLE_POLICY,
     TURN_ROLE_TOOL,
     TURN_ROLE_USER,
-    Turn,
+    TrainingRecord,
     TurnRole,
 )
 
@@ -55,80 +58,134 @@ _SHOWN_BY_KIND: dict[int, str] = {
 MULTI_STEP_TURNS = 3
 
 
-class Trajectory:
-    """The turns of an episode, with each tool call paired with what came back.
+@dataclass(slots=True)
+class Step:
+    """A turn as curation looks at it. `arguments` is those of a call as JSON with sorted keys,
+    None where they are no object and for what is no call; `answer` is the step that came back."""
 
-    `answers` maps the index of a call in `turns` to the index of its result: by call_id
-    where the call has one, else in order. A result that pairs with no call stays a turn.
+    seq: int
+    event_id: str
+    role: TurnRole
+    action: int
+    tool: str
+    call_id: str
+    text: str
+    error_code: str
+    arguments_json: str
+    arguments: bytes | None
+    source: ActionTaken | ObservationReceived
+    answer: "Step | None" = None
+
+    @property
+    def failed(self) -> bool:
+        return self.answer is not None and self.answer.error_code != ""
+
+    @property
+    def succeeded(self) -> bool:
+        return self.answer is not None and self.answer.error_code == ""
+
+    @property
+    def malformed(self) -> bool:
+        """A call that no tool could take: without a name, or its arguments are no object."""
+        return self.tool == "" or self.arguments is None
+
+
+class Trajectory:
+    """The turns of an episode in order, and the events that are no turns.
+
+    A call is paired with the first result of its call_id behind it; without call ids, in
+    order. `markers` holds (number of steps before it, body name, event).
     """
 
     def __init__(self, events: Iterable[Event]) -> None:
-        self.turns: list[Turn] = [turn for event in events if (turn := _turn(event)) is not None]
-        self.answers: dict[int, int] = {}
-        waiting: list[int] = []
-        for index, turn in enumerate(self.turns):
-            if is_call(turn):
-                waiting.append(index)
-            elif turn.role == TURN_ROLE_TOOL:
-                for call in waiting:
-                    if self.turns[call].call_id == turn.call_id:
-                        self.answers[call] = index
-                        waiting.remove(call)
-                        break
+        self.steps: list[Step] = []
+        self.policy: list[Step] = []
+        self.calls: list[Step] = []
+        self.markers: list[tuple[int, str, Event]] = []
+        waiting: list[Step] = []
+        for event in events:
+            body = event.WhichOneof("body") or ""
+            if body == "action_taken":
+                step = _acted(event)
+                self.policy.append(step)
+                if step.action == ACTION_KIND_TOOL_CALL:
+                    self.calls.append(step)
+                    waiting.append(step)
+            elif body == "observation_received":
+                step = _observed(event)
+                if step.role == TURN_ROLE_TOOL:
+                    _answer(waiting, step)
+            else:
+                self.markers.append((len(self.steps), body, event))
+                continue
+            self.steps.append(step)
 
-    @property
-    def policy_turns(self) -> list[Turn]:
-        return [turn for turn in self.turns if turn.role == TURN_ROLE_POLICY]
+    def unanswered(self) -> list[Step]:
+        """Tool calls without a result although the policy acted again behind them."""
+        return [c for c in self.calls if c.answer is None and c is not self.policy[-1]]
 
-    def failed(self, call: int) -> bool:
-        answer = self.answers.get(call)
-        return answer is not None and self.turns[answer].error_code != ""
-
-    def succeeded(self, call: int) -> bool:
-        answer = self.answers.get(call)
-        return answer is not None and self.turns[answer].error_code == ""
-
-    def calls(self) -> list[int]:
-        return [index for index, turn in enumerate(self.turns) if is_call(turn)]
-
-    def unanswered(self) -> list[Turn]:
-        """Tool calls without a result although the policy acted again behind the turn."""
-        policy = [i for i, turn in enumerate(self.turns) if turn.role == TURN_ROLE_POLICY]
-        final = policy[-1] if policy else -1
-        return [
-            self.turns[call] for call in self.calls() if call not in self.answers and call != final
-        ]
-
-    def repairs(self) -> list[int]:
-        """Calls that succeeded right after their tool had returned an error."""
+    def repairs(self) -> list[Step]:
+        """Calls that succeeded after their tool had returned an error."""
         broken: set[str] = set()
-        repairs: list[int] = []
-        for call in self.calls():
-            tool = self.turns[call].tool
-            if self.failed(call):
-                broken.add(tool)
-            elif tool in broken and self.succeeded(call):
-                broken.discard(tool)
+        repairs: list[Step] = []
+        for call in self.calls:
+            if call.failed:
+                broken.add(call.tool)
+            elif call.tool in broken and call.succeeded:
+                broken.discard(call.tool)
                 repairs.append(call)
         return repairs
 
 
-def is_call(turn: Turn) -> bool:
-    return turn.role == TURN_ROLE_POLICY and turn.action == ACTION_KIND_TOOL_CALL
+def _answer(waiting: list[Step], result: Step) -> None:
+    for call in waiting:
+        if call.call_id == result.call_id:
+            call.answer = result
+            waiting.remove(call)
+            return
 
 
-def arguments(turn: Turn) -> bytes | None:
-    """The arguments of a call as JSON with sorted keys; None where they are not an object."""
-    try:
-        parsed = orjson.loads(turn.arguments_json)
-    except ValueError:
-        return None
-    return orjson.dumps(parsed, option=orjson.OPT_SORT_KEYS) if isinstance(parsed, dict) else None
+def _acted(event: Event) -> Step:
+    action = event.action_taken
+    kind, given = action.kind, action.arguments_json
+    arguments: bytes | None = None
+    if kind == ACTION_KIND_TOOL_CALL:
+        try:
+            parsed = orjson.loads(given)
+        except ValueError:
+            parsed = None
+        if isinstance(parsed, dict):
+            arguments = orjson.dumps(parsed, option=orjson.OPT_SORT_KEYS)
+    return Step(
+        event.seq,
+        event.event_id,
+        TURN_ROLE_POLICY,
+        kind,
+        action.tool,
+        action.call_id,
+        action.text,
+        "",
+        given,
+        arguments,
+        action,
+    )
 
 
-def malformed(turn: Turn) -> bool:
-    """A call that no tool could take: without a name, or its arguments are not an object."""
-    return is_call(turn) and (turn.tool == "" or arguments(turn) is None)
+def _observed(event: Event) -> Step:
+    seen = event.observation_received
+    return Step(
+        event.seq,
+        event.event_id,
+        _ROLES.get(seen.kind, TURN_ROLE_OTHER_ACTOR),
+        0,
+        seen.tool,
+        seen.call_id,
+        seen.content,
+        seen.error_code,
+        "",
+        None,
+        seen,
+    )
 
 
 def erroneous(trajectory: Trajectory, diagnoses: Sequence[FailureDiagnosed]) -> set[int]:
@@ -137,27 +194,24 @@ def erroneous(trajectory: Trajectory, diagnoses: Sequence[FailureDiagnosed]) -> 
     A turn that a diagnosis names as the recovery is never among them. A call that was seen
     to repair an error is only there if a diagnosis names that very turn.
     """
-    turns = trajectory.turns
     masked = {seq for diagnosis in diagnoses for seq in diagnosis.erroneous_seqs}
     tried: set[tuple[str, bytes | None]] = set()
-    for call in trajectory.calls():
-        turn = turns[call]
-        attempt = (turn.tool, arguments(turn))
-        if trajectory.failed(call):
+    for call in trajectory.calls:
+        attempt = (call.tool, call.arguments)
+        if call.failed:
             tried.add(attempt)
-            masked.add(turn.seq)
-        elif malformed(turn) or (attempt in tried and not trajectory.succeeded(call)):
-            masked.add(turn.seq)
-    masked &= {turn.seq for turn in trajectory.policy_turns}
+            masked.add(call.seq)
+        elif call.malformed or (attempt in tried and not call.succeeded):
+            masked.add(call.seq)
+    masked &= {step.seq for step in trajectory.policy}
     return masked - {d.recovery_seq for d in diagnoses if d.HasField("recovery_seq")}
 
 
 def capabilities(trajectory: Trajectory, declared: Iterable[str]) -> list[str]:
     """Sorted tags, after the rules at the head of this module."""
     tags = set(declared)
-    turns = trajectory.turns
-    tools = {turns[call].tool for call in trajectory.calls() if trajectory.succeeded(call)}
-    policy = trajectory.policy_turns
+    tools = {call.tool for call in trajectory.calls if call.succeeded}
+    policy = trajectory.policy
     if tools:
         tags.add("tool_use")
     if len(tools) > 1:
@@ -166,9 +220,11 @@ def capabilities(trajectory: Trajectory, declared: Iterable[str]) -> list[str]:
         tags.add("multi_step")
     if trajectory.repairs():
         tags.add("recovery")
-    if policy and any(t.role == TURN_ROLE_USER and t.seq > policy[0].seq for t in turns):
+    if policy and any(
+        step.role == TURN_ROLE_USER and step.seq > policy[0].seq for step in trajectory.steps
+    ):
         tags.add("multi_turn")
-    tags.update(_SHOWN_BY_KIND[turn.action] for turn in policy if turn.action in _SHOWN_BY_KIND)
+    tags.update(_SHOWN_BY_KIND[step.action] for step in policy if step.action in _SHOWN_BY_KIND)
     return sorted(tags)
 
 
@@ -178,50 +234,38 @@ def content_digest(started: EpisodeStarted, trajectory: Trajectory) -> str:
     Identities, clocks, call ids, tokens and JSON key order do not count; the order of the
     turns and which result belongs to which call do.
     """
-    call_of = {answer: call for call, answer in trajectory.answers.items()}
+    caller = {id(call.answer): number for number, call in enumerate(trajectory.calls)}
     said: list[object] = [started.task_id, started.instructions, started.request]
-    for index, turn in enumerate(trajectory.turns):
-        given = arguments(turn) if is_call(turn) else None
-        said.append(
-            [
-                int(turn.role),
-                int(turn.action),
-                turn.tool,
-                turn.arguments_json if given is None else given.decode(),
-                turn.text.strip(),
-                turn.error_code,
-                call_of.get(index, -1),
-            ]
-        )
+    said += [
+        [
+            int(step.role),
+            step.action,
+            step.tool,
+            step.arguments_json if step.arguments is None else step.arguments.decode(),
+            step.text.strip(),
+            step.error_code,
+            caller.get(id(step), -1),
+        ]
+        for step in trajectory.steps
+    ]
     return hashlib.sha256(orjson.dumps(said)).hexdigest()
 
 
-def _turn(event: Event) -> Turn | None:
-    body = event.WhichOneof("body")
-    if body == "action_taken":
-        action = event.action_taken
-        return Turn(
-            seq=event.seq,
-            event_id=event.event_id,
-            role=TURN_ROLE_POLICY,
-            action=action.kind,
-            tool=action.tool,
-            arguments_json=action.arguments_json,
-            text=action.text,
-            call_id=action.call_id,
-            token_ids=action.token_ids,
-            logprobs=action.logprobs,
+def add_turns(record: TrainingRecord, trajectory: Trajectory, masked: set[int]) -> None:
+    """Write the trajectory's turns into the record."""
+    for step in trajectory.steps:
+        turn = record.turns.add(
+            seq=step.seq,
+            event_id=step.event_id,
+            role=step.role,
+            action=step.action,  # pyright: ignore[reportArgumentType]  # kept as a number
+            tool=step.tool,
+            arguments_json=step.arguments_json,
+            text=step.text,
+            call_id=step.call_id,
+            error_code=step.error_code,
+            masked=step.seq in masked,
         )
-    if body == "observation_received":
-        seen = event.observation_received
-        return Turn(
-            seq=event.seq,
-            event_id=event.event_id,
-            role=_ROLES.get(seen.kind, TURN_ROLE_OTHER_ACTOR),
-            tool=seen.tool,
-            text=seen.content,
-            call_id=seen.call_id,
-            error_code=seen.error_code,
-            token_ids=seen.token_ids,
-        )
-    return None
+        turn.token_ids.extend(step.source.token_ids)
+        if isinstance(step.source, ActionTaken):
+            turn.logprobs.extend(step.source.logprobs)

@@ -21,11 +21,13 @@ from consumers.difference import bits, first_difference, same_bits
 from consumers.replay import Past
 from infra.log import Record
 from infra.objects import ObjectMissingError
-from schemas.batch import Batch, Run, append_run
+from schemas.batch import Batch as RecordBatch
 from schemas.errors import CheckFailedError
 from schemas.event_pb2 import Event, EventBatch
 from schemas.governance_pb2 import CURATION_OUTCOME_RETAINED
+from schemas.joined import Batch
 from schemas.rollout_pb2 import DATA_SPLIT_DEV, DATA_SPLIT_TEST
+from schemas.runs import Run, append_run
 from schemas.topics import (
     CATALOGUE,
     COMPETENCE,
@@ -131,7 +133,7 @@ def _read_recorded(past: Past, report: VerifyReport) -> _Recorded:
     recorded = _Recorded()
     for topic in RECORDED:
         for record in _each(past, topic):
-            batch = Batch(record.value, record.key, topic, trust=False)
+            batch = RecordBatch(record.value, record.key, topic, trust=False)
             for run in batch.runs:
                 for position in range(run.start, run.start + len(run.bodies)):
                     _keep(recorded, batch.event(position), report)

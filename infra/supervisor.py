@@ -1,7 +1,8 @@
 """Keeps the parts of one state directory alive: `python -m infra.supervisor --state DIR`.
 
 It starts what does not run, adopts what does, and starts again what died, on the same port.
-It does not end the parts: when it is stopped or killed they live on, and the next one adopts
+While a part is away, what stands on it is held still (SIGSTOP): its clients see it slow, not
+wrong. The supervisor does not end the parts: when it is stopped or killed they live on, and the next one adopts
 them. `down` is what ends them.
 """
 
@@ -25,8 +26,8 @@ from schemas.errors import PlanloopError
 
 _TICK_S = 0.1
 _BACK_OFF_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-_SETTLED_S = 30.0
-"""A part that ran this long starts again without delay."""
+_SETTLED_S = 2.0
+"""A part that ran this long before it died starts again at once."""
 
 logger = logging.getLogger("planloop.supervisor")
 
@@ -77,19 +78,25 @@ class Watch:
         if adopted is not None:
             self._become("starting", pid=adopted.pid)
 
-    def step(self) -> None:
-        if self._process is None:
-            if time.monotonic() >= self._not_before:
-                self._start()
-        elif not self._lives():
+    def step(self, *, grounded: bool) -> None:
+        """Move on. `grounded` says that what the part stands on is running."""
+        process = self._process
+        if process is not None and not self._lives():
             how = f"exit status {self._child.returncode}" if self._child else "it is gone"
             self._process = self._child = None
             self._put_off(f"ended: {how}")
+        elif not grounded:
+            if process is not None and process.status() != psutil.STATUS_STOPPED:
+                process.suspend()
+                self._become("starting", f"held until {self.part.stands_on} is back")
+        elif process is None:
+            if time.monotonic() >= self._not_before:
+                self._start()
+        elif process.status() == psutil.STATUS_STOPPED:
+            process.resume()
         elif self.record.state != "running":
-            if listens(self._process, self.part.port) and self.part.ready():
+            if listens(process, self.part.port) and self.part.ready():
                 self._become("running")
-        elif self.record.failures and time.time() - self.record.since > _SETTLED_S:
-            self._become("running", failures=0, since=self.record.since)
 
     def _start(self) -> None:
         try:
@@ -109,7 +116,8 @@ class Watch:
         return self._process is not None and alive(self._process)
 
     def _put_off(self, reason: str) -> None:
-        failures = self.record.failures
+        ran_s = time.time() - self.record.since if self.record.state == "running" else 0.0
+        failures = 0 if ran_s > _SETTLED_S else self.record.failures
         delay_s = _BACK_OFF_S[min(failures, len(_BACK_OFF_S) - 1)]
         self._not_before = time.monotonic() + delay_s
         self._become("restarting", reason, pid=0, failures=failures + 1)
@@ -126,15 +134,16 @@ def supervise(state: Path, stopped: threading.Event) -> None:
     if layout is None:
         raise SystemExit(f"no stack.json in {state}: `planloop up` makes it")
     running = living(state)
-    watches = [Watch(state, part, running.get(part.name)) for part in parts_of(state, layout)]
+    watches = {
+        part.name: Watch(state, part, running.get(part.name)) for part in parts_of(state, layout)
+    }
     pid = psutil.Process().pid
     known: dict[str, PartRecord] = {}
     while not stopped.is_set():
-        for watch in watches:
-            watch.step()
-            if watch.record.state in ("waiting", "starting"):
-                break  # the first start goes in order: what follows stands on this one
-        records = {watch.part.name: watch.record for watch in watches}
+        for watch in watches.values():
+            base = watches.get(watch.part.stands_on or "")
+            watch.step(grounded=base is None or base.record.state == "running")
+        records = {name: watch.record for name, watch in watches.items()}
         if records != known:
             known = dict(records)
             SupervisorRecord(pid, records).save(state)

@@ -18,7 +18,7 @@ State = Annotated[
     Path | None,
     typer.Option(
         "--state",
-        help="Directory that holds everything the embedded stack keeps (PLANLOOP_STATE, .planloop).",
+        help="Directory that holds all that the stack keeps (PLANLOOP_STATE, default .planloop).",
         file_okay=False,
     ),
 ]
@@ -29,7 +29,7 @@ console = Console(stderr=True)
 
 
 def settings_for(state: Path | None) -> Settings:
-    return Settings(state=state) if state else Settings()
+    return Settings.load(state=state) if state else Settings.load()
 
 
 def print_json(document: Any) -> None:

@@ -1,29 +1,131 @@
-"""The processors behind `planloop process`: each reads the log from where it stopped last time.
+"""The workers behind `planloop process`: each reads the log and goes on where it stopped.
 
-`scores` assembles trajectories and scores groups, `curation` makes training records,
-`competence` counts, `warehouse` fills the tables, `archive` keeps the log. One process owns
-each of them at a time.
+`folds` assembles trajectories, scores groups and curates; `competence` counts; `warehouse`
+fills the tables; `archive` keeps the log as objects. One process owns a worker at a time.
 """
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
 from typing import Any
 
-from consumers.archive import Archiver
+from consumers.archiver import Archiver
 from consumers.curation import CurationFold
 from consumers.sink import WarehouseSink
 from infra.checkpoints import FileCheckpoints
 from infra.log import Producer, Reader, partitions_of
 from infra.objects import ObjectStore
 from infra.settings import Endpoints, Settings
-from infra.warehouse import open_warehouse
+from infra.warehouse import Warehouse, migrate, open_warehouse
+from schemas.topics import GROUPS, ROLLOUTS, Topic
 from streams.competence import CompetenceFold
-from streams.engine import LocalEngine
+from streams.engine import LocalEngine, Progress
 from streams.fold import Fold
 from streams.groups import GroupFold
 
-FOLDS: dict[str, Callable[[], Fold[Any]]] = {
-    "scores": GroupFold,
-    "curation": CurationFold,
-    "competence": CompetenceFold,
+Report = Callable[[int, str], None]
+"""Told how many records or events a worker has taken in this run, and in words what came of it."""
+
+Stop = Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class Site:
+    """Where a worker works: addresses, and the directory of its checkpoints."""
+
+    settings: Settings
+    endpoints: Endpoints
+
+
+def never() -> bool:
+    return False
+
+
+def run_worker(
+    name: str, site: Site, *, until_end: bool, report: Report, stop: Stop = never
+) -> str:
+    """Run one of WORKERS to the end of the log, or until `stop`; says in words what it did.
+
+    Raises InfrastructureAwayError when a part stays away, InputError when another process
+    owns the worker; the next run goes on from the last checkpoint in either case.
+    """
+    return WORKERS[name](site, until_end, report, stop)
+
+
+def _folds(site: Site, until_end: bool, report: Report, stop: Stop) -> str:
+    with engine(site, "folds", ROLLOUTS, [GroupFold(), CurationFold()]) as running:
+        return _run_engine(running, until_end, report, stop)
+
+
+def _competence(site: Site, until_end: bool, report: Report, stop: Stop) -> str:
+    with engine(site, "competence", GROUPS, [CompetenceFold()]) as running:
+        return _run_engine(running, until_end, report, stop)
+
+
+def _run_engine(running: LocalEngine, until_end: bool, report: Report, stop: Stop) -> str:
+    def told(progress: Progress) -> None:
+        report(progress.records, f"{progress.derived} derived, {progress.refused} refused so far")
+
+    progress = running.run(until_end=until_end, on_progress=told, stop=stop)
+    return f"{progress.records} records, {progress.derived} events derived"
+
+
+@contextmanager
+def engine(
+    site: Site, name: str, topic: Topic, folds: Sequence[Fold[Any]]
+) -> Iterator[LocalEngine]:
+    """The local engine of a worker on the stack; checkpoints under <state>/checkpoints/<name>."""
+    log = site.endpoints.kafka
+    with ExitStack() as closing:
+        checkpoints = FileCheckpoints(site.settings.state / "checkpoints" / name)
+        closing.callback(checkpoints.close)
+        producer = Producer(log)
+        closing.callback(producer.close)
+
+        def open_source(positions: Mapping[tuple[str, int], int]) -> Reader:
+            reader = Reader(log, positions, group=f"planloop-{name}")
+            closing.callback(reader.close)
+            return reader
+
+        yield LocalEngine(
+            topic,
+            folds,
+            partitions=partitions_of(log, topic.name),
+            open_source=open_source,
+            sink=producer,
+            objects=ObjectStore(site.endpoints),
+            checkpoints=checkpoints,
+        )
+
+
+@contextmanager
+def warehouse_of(site: Site) -> Iterator[Warehouse]:
+    """The warehouse with all its tables and views."""
+    warehouse = open_warehouse(site.endpoints.warehouse_url)
+    try:
+        migrate(warehouse)
+        yield warehouse
+    finally:
+        warehouse.close()
+
+
+def _warehouse(site: Site, until_end: bool, report: Report, stop: Stop) -> str:
+    with warehouse_of(site) as warehouse:
+        sink = WarehouseSink(site.endpoints.kafka, warehouse, ObjectStore(site.endpoints).put)
+        done = sink.run(until_end, lambda so_far: report(so_far.events, ""), stop)
+        return f"{done.events} events written"
+
+
+def _archive(site: Site, until_end: bool, report: Report, stop: Stop) -> str:
+    archiver = Archiver(site.endpoints.kafka, ObjectStore(site.endpoints))
+    done = archiver.run(until_end, lambda so_far: report(so_far.records, ""), stop=stop)
+    return f"{done.records} records in {done.segments} new segments"
+
+
+WORKERS: dict[str, Callable[[Site, bool, Report, Stop], str]] = {
+    "folds": _folds,
+    "competence": _competence,
+    "warehouse": _warehouse,
+    "archive": _archive,
 }
+"""In the order in which one needs what the other wrote."""

@@ -39,30 +39,25 @@ __all__ = [
 ]
 
 
-def _lazy_class() -> Any:
+def _lazy_class(name: str, *, with_runs: bool) -> Any:
     """EventBatch with its events left as bytes: same wire format, nothing parsed below it."""
     file = descriptor_pb2.FileDescriptorProto(
-        name="schemas/lazy.proto", package="planloop.lazy", syntax="proto3"
+        name=f"schemas/{name}", package="planloop.lazy", syntax="proto3"
     )
     file.dependency.append("schemas/event.proto")
-    message = file.message_type.add(name="LazyBatch")
-    repeated = descriptor_pb2.FieldDescriptorProto.LABEL_REPEATED
-    message.field.add(
-        name="events", number=1, label=repeated, type=descriptor_pb2.FieldDescriptorProto.TYPE_BYTES
-    )
-    message.field.add(
-        name="runs",
-        number=2,
-        label=repeated,
-        type=descriptor_pb2.FieldDescriptorProto.TYPE_MESSAGE,
-        type_name=".planloop.v1.Run",
-    )
+    message = file.message_type.add(name=name)
+    field = descriptor_pb2.FieldDescriptorProto
+    message.field.add(name="events", number=1, label=field.LABEL_REPEATED, type=field.TYPE_BYTES)
+    if with_runs:
+        run = message.field.add(name="runs", number=2, label=field.LABEL_REPEATED)
+        run.type = field.TYPE_MESSAGE
+        run.type_name = ".planloop.v1.Run"
     POOL.Add(file)  # pyright: ignore[reportAttributeAccessIssue]  # missing in the stubs
-    return message_factory.GetMessageClass(POOL.FindMessageTypeByName("planloop.lazy.LazyBatch"))
+    return message_factory.GetMessageClass(POOL.FindMessageTypeByName(f"planloop.lazy.{name}"))
 
 
-LazyBatch = _lazy_class()
-"""EventBatch whose events are bytes (`repeated bytes events`, `repeated Run runs`)."""
+LazyBatch = _lazy_class("LazyBatch", with_runs=True)
+_Frames = _lazy_class("Frames", with_runs=False)
 
 
 def encode(events: Sequence[Event]) -> bytes:
@@ -110,10 +105,12 @@ class Batch:
         elif len(value) > MAX_RECORD_BYTES:
             detail = f"{len(value)} bytes where {MAX_RECORD_BYTES} are allowed"
             self._refuse(Refusal(REASON_TOO_LARGE, detail))
+        elif (name := _text(key)) is None:
+            self._refuse(Refusal(REASON_UNPARSEABLE, "the record's key is not UTF-8"))
         elif start := _start_of_only_event(value):
-            self._vet_one(value, start, key, topic)
+            self._vet_one(value, start, name, topic)
         elif not (trust and self._take_index(value)):
-            self._vet_all(value, key, topic)
+            self._vet_all(value, name, topic)
 
     def __len__(self) -> int:
         """Events in the record, refused ones included; 0 where it is refused whole."""
@@ -169,48 +166,41 @@ class Batch:
         self.runs = runs
         return True
 
-    def _vet_one(self, value: bytes, start: int, key: bytes | None, topic: Topic) -> None:
+    def _vet_one(self, value: bytes, start: int, key: str, topic: Topic) -> None:
         try:
-            name = (key or b"").decode()
             event = Event.FromString(value[start:])
-        except UnicodeDecodeError:
-            self._refuse(_KEY_NOT_UTF8)
         except DecodeError as error:
+            self._raw = (value[start:],)
             self.refusals.append((0, Refusal(REASON_UNPARSEABLE, str(error))))
-        else:
-            self._events = (event,)
-            vetted = vet(event, topic, name, len(value))
-            if isinstance(vetted, tuple):
-                self.runs = runs_of(((0, vetted),))
-            else:
-                self.refusals.append((0, vetted))
-
-    def _vet_all(self, value: bytes, key: bytes | None, topic: Topic) -> None:
-        try:
-            name = (key or b"").decode()
-        except UnicodeDecodeError:
-            self._refuse(_KEY_NOT_UTF8)
             return
+        self._events = (event,)
+        vetted = vet(event, topic, key, len(value))
+        if isinstance(vetted, tuple):
+            self.runs = runs_of(((0, vetted),))
+        else:
+            self.refusals.append((0, vetted))
+
+    def _vet_all(self, value: bytes, key: str, topic: Topic) -> None:
         try:
             self._events = events = EventBatch.FromString(value).events[:]
         except DecodeError as error:
-            self._salvage(value, name, topic, error)
+            self._salvage(value, key, topic, error)
         else:
             if not events:
                 self._refuse(Refusal(REASON_NO_EVENTS, "the record parses but holds no event"))
-            self._admit(enumerate(events), len(value), topic, name)
+            self._admit(enumerate(events), len(value), topic, key)
 
-    def _salvage(self, value: bytes, name: str, topic: Topic, error: DecodeError) -> None:
-        """One bad event does not take its neighbours with it, as long as the frame holds."""
+    def _salvage(self, value: bytes, key: str, topic: Topic, error: DecodeError) -> None:
+        """As long as the frame holds, a bad event or a bad index takes nothing else with it."""
         try:
-            raw: Sequence[bytes] = LazyBatch.FromString(value).events
+            raw: Sequence[bytes] = _Frames.FromString(value).events
         except DecodeError:
             raw = ()
         if not raw:
             self._refuse(Refusal(REASON_UNPARSEABLE, str(error)))
             return
         self._raw = raw
-        self._admit(self._parseable(raw), len(value), topic, name)
+        self._admit(self._parseable(raw), len(value), topic, key)
 
     def _parseable(self, raw: Sequence[bytes]) -> Iterator[tuple[int, Event]]:
         for position, part in enumerate(raw):
@@ -234,7 +224,12 @@ class Batch:
         self.runs = runs_of(admitted)
 
 
-_KEY_NOT_UTF8 = Refusal(REASON_UNPARSEABLE, "the record's key is not UTF-8")
+def _text(key: bytes | None) -> str | None:
+    """A record's key as text, None for one that is none. No key is an empty key."""
+    try:
+        return key.decode() if key else ""
+    except UnicodeDecodeError:
+        return None
 
 
 def _start_of_only_event(value: bytes) -> int:

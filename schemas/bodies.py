@@ -144,8 +144,8 @@ def _message_lines(path: str, field: FieldDescriptorProto, nested: Check | None)
         yield f"for item in {value}:"
         yield f"    if fault := check_{field.name}(item): return fault"
     elif nested:
-        yield f"if message.HasField({field.name!r}):"
-        yield f"    if fault := check_{field.name}({value}): return fault"
+        given = "True" if path in REQUIRED else f"message.HasField({field.name!r})"
+        yield f"if {given} and (fault := check_{field.name}({value})): return fault"
 
 
 def _enum_lines(path: str, field: FieldDescriptorProto) -> Iterator[str]:

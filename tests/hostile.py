@@ -93,6 +93,7 @@ def _action() -> Event:
 def _refused_whole() -> list[HostileRecord]:
     key = GROUP.encode()
     good = plain(*good_episode(GROUP, 92))
+    indexed = good_episode(GROUP, 93)
     huge = _verdict()
     huge.verification_made.detail = "x" * 25_000_000
     return [
@@ -105,6 +106,10 @@ def _refused_whole() -> list[HostileRecord]:
         HostileRecord("another message", key, b"\x18\x01", REASON_NO_EVENTS),
         HostileRecord("events of a wrong type", key, b"\x08\x01", REASON_NO_EVENTS),
         HostileRecord("key not UTF-8", b"grp-\xff", plain(_verdict()), REASON_UNPARSEABLE),
+        HostileRecord("key not UTF-8, indexed", b"grp-\xff", encode(indexed), REASON_UNPARSEABLE),
+        HostileRecord(
+            "key not UTF-8, one indexed event", b"grp-\xff", encode(indexed[:1]), REASON_UNPARSEABLE
+        ),
         HostileRecord("25 MB", key, plain(huge), REASON_TOO_LARGE),
     ]
 
@@ -300,11 +305,14 @@ def _late_verdict() -> list[HostileRecord]:
 
 def _wrong_index() -> list[HostileRecord]:
     opened, first, second = _pair("grp-index")
-    lying = EventBatch(events=first, runs=[Run(stream_id="ep-x", first_seq=0, bodies=b"\x17")])
-    name = "index that does not add up: the events are read instead"
+    lying = EventBatch(events=first[:2], runs=[Run(stream_id="ep-x", bodies=b"\x17")])
+    garbage = b"\x12\x04\x0a\x7fab"
+    key = b"grp-index"
     return [
         _record("good", opened),
-        HostileRecord(name, b"grp-index", lying.SerializeToString()),
+        HostileRecord("index that does not add up", key, lying.SerializeToString()),
+        HostileRecord("broken index behind one event", key, plain(first[2]) + garbage),
+        HostileRecord("broken index behind a batch", key, plain(*first[3:]) + garbage),
         _record("good", second),
     ]
 

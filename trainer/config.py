@@ -61,7 +61,7 @@ class TrainConfig:
     rows_per_step: int = 4
     rows_per_micro_batch: int = 4
     supervised_passes: int = 2
-    supervised_learning_rate: float = 3e-3
+    supervised_learning_rate: float = 6e-3
     supervised_warmup_steps: int = 10
     supervised_token_budget: int = 400_000
     care_learning_rate: float = 5e-4

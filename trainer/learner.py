@@ -37,6 +37,12 @@ class Progress:
     loss: float
     tokens_per_second: float
 
+    def said(self) -> str:
+        return (
+            f"{self.stage} {self.step}/{self.steps}, loss {self.loss:.4g}, "
+            f"{self.tokens_per_second:,.0f} tokens/s"
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:

@@ -18,6 +18,7 @@ class Kafka:
 
     name = "log"
     stop_s = 30.0
+    stands_on = None
 
     def __init__(self, state: Path, layout: LogLayout) -> None:
         self.port = layout.port

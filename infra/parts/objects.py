@@ -25,6 +25,7 @@ class Objects:
 
     name = "objects"
     stop_s = 10.0
+    stands_on = None
 
     def __init__(self, state: Path, layout: ObjectsLayout) -> None:
         self.port = layout.port

@@ -21,6 +21,8 @@ class Part(Protocol):
     port: int
     stop_s: float
     """Seconds that a clean stop may take."""
+    stands_on: str | None
+    """The part without which this one neither starts nor runs."""
 
     def command(self) -> Command:
         """Write the part's configuration and say how to start it; called before every start.

@@ -11,10 +11,16 @@ from schemas.errors import InfrastructureAwayError
 
 
 class Tansu:
-    """One broker. Its log is below `clusters/` in the bucket."""
+    """One broker. Its log is below `clusters/` in the bucket.
+
+    It answers a producer only once its records are stored, so killing it loses nothing; a clean
+    stop would wait for its clients to leave. When its store is away it gives up after ten quick
+    tries and tells clients so in a way that they do not retry, hence `stands_on`.
+    """
 
     name = "log"
     stop_s = 1.0
+    stands_on = "objects"
 
     def __init__(self, layout: LogLayout) -> None:
         self.port = layout.port

@@ -15,6 +15,7 @@ class WarehousePart:
 
     name = "warehouse"
     stop_s = 15.0
+    stands_on = None
 
     def __init__(self, state: Path, layout: WarehouseLayout) -> None:
         self.port = layout.port

@@ -224,7 +224,7 @@ class _typed_errors:  # noqa: N801 - reads as a statement
         if isinstance(error, RuntimeError):
             found = _CODE.search(str(error))
             code, text = (int(found[1]), found[2]) if found else (1001, str(error))
-            raise WarehouseError(code, f"DB::Exception: {text.strip()}") from error
+            raise WarehouseError(code, text.strip()) from error
 
 
 def _assignments(settings: Mapping[str, str]) -> str:

@@ -65,7 +65,7 @@ class Credentials:
         if scheme.lower() == "basic":
             user, _, password = _basic(encoded).partition(":")
         if not (user or password):
-            raise WarehouseError(REQUIRED_PASSWORD, "DB::Exception: A user and password are needed")
+            raise WarehouseError(REQUIRED_PASSWORD, "A user and password are needed")
         same = [
             hmac.compare_digest(given.encode(), right.encode())
             for given, right in ((user, self.user), (password, self.password))
@@ -73,8 +73,7 @@ class Credentials:
         if not all(same):
             raise WarehouseError(
                 AUTHENTICATION_FAILED,
-                "DB::Exception: Authentication failed: password is incorrect, "
-                "or there is no user with such name",
+                "Authentication failed: password is incorrect, or there is no user with such name",
             )
 
 
@@ -95,12 +94,10 @@ def read_request(
         raise _not_done("external data in a form")
     statement = parse(url.get("query", "").encode("utf-8", "replace"), body)
     if method == "GET" and statement.verb not in READS:
-        raise WarehouseError(
-            READONLY, f"DB::Exception: Cannot execute query in readonly mode: {statement.verb}"
-        )
+        raise WarehouseError(READONLY, f"Cannot execute query in readonly mode: {statement.verb}")
     format = headers.get("x-clickhouse-format") or url.get("default_format") or "TabSeparated"
     if not format.isalnum():
-        raise WarehouseError(UNKNOWN_FORMAT, f"DB::Exception: Unknown format {format!r}")
+        raise WarehouseError(UNKNOWN_FORMAT, f"Unknown format {format!r}")
     # Tools send `default` for "the server's own", which here has a name.
     database = headers.get("x-clickhouse-database") or url.get("database", "")
     return Request(
@@ -124,7 +121,7 @@ def read_request(
 
 
 def _not_done(what: str) -> WarehouseError:
-    return WarehouseError(NOT_IMPLEMENTED, f"DB::Exception: not on this warehouse: {what}")
+    return WarehouseError(NOT_IMPLEMENTED, f"not on this warehouse: {what}")
 
 
 def content_type(format: str) -> str:
@@ -154,14 +151,14 @@ def decompress(body: bytes, encoding: str, limit: int) -> bytes:
         else:
             raise _not_done(f"Content-Encoding {encoding}")
     except (OSError, zlib.error) as error:
-        raise WarehouseError(CANNOT_DECOMPRESS, f"DB::Exception: {encoding}: {error}") from error
+        raise WarehouseError(CANNOT_DECOMPRESS, f"{encoding}: {error}") from error
     if len(plain) > limit:
         raise too_large(limit)
     return plain
 
 
 def too_large(limit: int) -> WarehouseError:
-    return WarehouseError(TOO_LARGE, f"DB::Exception: the request is above {limit} bytes")
+    return WarehouseError(TOO_LARGE, f"the request is above {limit} bytes")
 
 
 def accepted_encoding(url: Mapping[str, str], accept: str) -> str | None:

@@ -21,7 +21,9 @@ from infra.warehouse.literals import quote_name, render
 from infra.warehouse.protocol import BUSY, Columns, Parameters, WarehouseError
 from infra.warehouse.schema import TableTypes
 
-_EXCEPTION = re.compile(r"Code: (\d+)\. (.*?)(?: \(version [^()]*(?:\([^()]*\))?\))?\s*", re.DOTALL)
+_EXCEPTION = re.compile(
+    r"Code: (\d+)\. (?:DB::Exception: )?(.*?)(?: \(version [^()]*(?:\([^()]*\))?\))?\s*", re.DOTALL
+)
 
 
 class HttpWarehouse:

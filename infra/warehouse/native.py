@@ -119,7 +119,8 @@ class NativeWarehouse:
             connected = True
             return call()
         except ServerException as error:
-            text = error.message.partition("Stack trace:")[0].strip().rstrip(".")
+            text = error.message.partition("Stack trace:")[0].removeprefix("DB::Exception: ")
+            text = text.strip().rstrip(".")
             if error.code in BUSY:
                 raise AwayError(f"Code: {error.code}. {text}") from error
             raise WarehouseError(error.code or 0, text) from error

@@ -174,7 +174,7 @@ class WarehouseServer:
         return PlainTextResponse(self._text(error), status, headers)
 
     def _text(self, error: WarehouseError) -> str:
-        return f"Code: {error.code}. {error.text} (version {self._engine.version})\n"
+        return f"Code: {error.code}. DB::Exception: {error.text} (version {self._engine.version})\n"
 
 
 class Chunks:

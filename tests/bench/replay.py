@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 from consumers.archive import archived_partitions, read_archive, segments, write_segment
 from consumers.replay import Past, replay
 from infra.log import Record
-from producers.generator import bench_records
+from producers.workload import bench_records
 from schemas.topics import ROLLOUTS
 from streams.groups import GroupFold
 from tests.consumers.memory_store import MemoryStore
@@ -38,7 +38,7 @@ def run() -> dict[str, float]:
 def _archive() -> MemoryStore:
     store = MemoryStore()
     records = [
-        Record(ROLLOUTS.name, 0, offset, key, value, 1_750_000_000_000_000 + offset)
+        Record(ROLLOUTS.name, 0, offset, key.encode(), value, 1_750_000_000_000_000 + offset)
         for offset, (key, value) in enumerate(bench_records(EVENTS, PER_RECORD))
     ]
     for start in range(0, len(records), SEGMENT_RECORDS):

@@ -3,6 +3,8 @@
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 
+from msgspec.structs import replace
+
 from consumers.archive import read_archive, segments, write_segment
 from consumers.curation import CurationFold
 from infra.log import Record
@@ -86,7 +88,7 @@ def edited(record: Record, change: Callable[[Event], None]) -> Record:
     events = list(EventBatch.FromString(record.value or b"").events)
     for event in events:
         change(event)
-    return record._replace(value=encode(events))
+    return replace(record, value=encode(events))
 
 
 __all__ = ["NOON", "append", "archive", "archived", "edited", "rewrite", "rollout_events"]

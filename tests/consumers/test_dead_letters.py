@@ -4,6 +4,7 @@ from hashlib import sha256
 from itertools import count
 
 import pytest
+from msgspec.structs import replace
 
 from consumers.dead_letters import (
     Letter,
@@ -126,7 +127,7 @@ def test_topic_that_is_none_of_ours_is_refused_before_anything_is_written(
 
 def test_refused_again_is_a_new_letter_at_its_new_offset() -> None:
     first = Record(ROLLOUTS.name, 0, 7, b"g1", framed(b"\xff"), NOON)
-    again = first._replace(offset=12)
+    again = replace(first, offset=12)
     letters = drive(GroupFold(), [first, again]).events
     assert [letter.dead_letter.offset for letter in letters] == [7, 12]
     assert len({letter.event_id for letter in letters}) == 2

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Callable
 
 import pytest
+from msgspec.structs import replace
 
 from consumers.archive import read_archive, segments
 from consumers.replay import Past
@@ -161,7 +162,7 @@ def test_index_that_lies_is_found_by_its_place() -> None:
             return record
         batch.runs[0].tool_calls += 1
         lied.append(record.offset)
-        return record._replace(value=batch.SerializeToString())
+        return replace(record, value=batch.SerializeToString())
 
     rewrite(store, ROLLOUTS.name, lie)
     findings = check(store).findings

@@ -16,7 +16,7 @@ from urllib3.exceptions import HTTPError
 
 from infra.settings import Endpoints
 
-PASSWORD = "pass word's"  # noqa: S105
+PASSWORD = "pass word's"
 PATIENCE_S = 30.0
 
 
@@ -162,7 +162,7 @@ class ObjectServer(Server):
             )
         }  # fmt: skip
 
-    def endpoints(self, bucket: str = "planloop", secret: str = "open sesame") -> Endpoints:  # noqa: S107
+    def endpoints(self, bucket: str = "planloop", secret: str = "open sesame") -> Endpoints:
         return Endpoints(
             kafka="",
             s3_endpoint=f"127.0.0.1:{self.port}",

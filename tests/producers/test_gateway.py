@@ -5,6 +5,7 @@ import signal
 import time
 import uuid
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +37,8 @@ def settings(**choices: Any) -> GatewaySettings:
         tenant: [hashlib.sha256(token.encode()).hexdigest()]
         for tenant, token in (("acme", TOKEN), ("other", OTHER))
     }
-    return GatewaySettings(**({"tokens": tokens} | choices))
+    chosen: dict[str, Any] = {"tokens": tokens} | choices
+    return GatewaySettings(**chosen)
 
 
 def fresh() -> str:
@@ -61,7 +63,7 @@ def deaf_gateway() -> Iterator[str]:
     producer = Producer(NOWHERE)
     with serving(create_app(settings(ack_timeout_s=0.3, pause_s=1.5), producer)) as url:
         yield url
-    with pytest.raises(InfrastructureAwayError):
+    with suppress(InfrastructureAwayError):
         producer.close(0.1)
 
 
@@ -216,13 +218,13 @@ def test_a_claimed_index_is_set_aside(broker: str, gateway: str) -> None:
 
 def test_rates_are_limited_by_tenant(broker: str) -> None:
     producer = Producer(broker)
-    limited = settings(events_per_second=10.0, burst_events=20)
+    limited = settings(events_per_second=2.0, burst_events=20)
     with serving(create_app(limited, producer)) as url:
         body = body_of(*good_episode(fresh(), 0))
         assert [post(url, body).status_code for _ in range(2)] == [200, 200]
         response = post(url, body)
         assert refused(response) == (429, "RATE_LIMITED", None)
-        assert 1 <= int(response.headers["Retry-After"]) <= 2
+        assert 3 <= int(response.headers["Retry-After"]) <= 5
         theirs = body_of(*good_episode(fresh(), 0, tenant="other"))
         assert post(url, theirs, PROTOBUF | {"Authorization": f"Bearer {OTHER}"}).status_code == 200
         too_many = body_of(*good_group(fresh()))

@@ -21,8 +21,11 @@ from schemas.rollout_pb2 import (
     TERMINATION_DONE,
     Schedule,
 )
+from schemas.scoring_pb2 import REGIME_EFFICIENCY, REGIME_OUTCOME, REGIME_PROGRESS
 from schemas.validation import check
+from tests.producers.folding import scored
 from tests.producers.logs import AIRLINE, call, tau_bench_run, write
+from tests.producers.logs import tau2 as tau2_results
 from tests.producers.logs import tau_bench as runs_of
 
 
@@ -61,10 +64,10 @@ def test_published_rollouts_of_gpt_4o() -> None:
         successes[event.group_id] += event.verification_made.success
     del successes[""]
     assert sum(successes.values()) == 84
-    rates = [count / 4 for count in successes.values()]
-    assert sum(rate < 0.25 for rate in rates) == 14
-    assert sum(0.25 <= rate < 0.75 for rate in rates) == 22
-    assert sum(rate >= 0.75 for rate in rates) == 14
+    groups = [e.group_scored for e in scored(log) if e.HasField("group_scored")]
+    regimes = Counter(group.regime for group in groups)
+    assert regimes == {REGIME_PROGRESS: 14, REGIME_OUTCOME: 22, REGIME_EFFICIENCY: 14}
+    assert sum(group.valid for group in groups) == 200
     ended = Counter(body.termination for body in bodies(events, "episode_ended"))
     assert ended == {TERMINATION_DONE: 195, TERMINATION_BUDGET: 5}
 
@@ -300,9 +303,7 @@ def test_a_file_that_is_not_there(tmp_path: Path) -> None:
 
 
 def test_formats_are_recognised_by_content(tmp_path: Path) -> None:
-    from tests.producers.logs import tau2
-
     assert recognise(write(tmp_path / "x.json.gz", runs_of())) == "tau-bench"
-    assert recognise(write(tmp_path / "y.json", tau2())) == "tau2"
+    assert recognise(write(tmp_path / "y.json", tau2_results())) == "tau2"
     with pytest.raises(InputError, match="is not a log"):
         recognise(write(tmp_path / "z.json", {"rows": []}))

@@ -175,6 +175,33 @@ def test_an_index_that_does_not_add_up_is_ignored() -> None:
         assert Batch(batch.SerializeToString(), KEY, ROLLOUTS).runs == honest
 
 
+@pytest.mark.parametrize("count", [1, 2, 8])
+def test_a_broken_index_takes_no_event_with_it(count: int) -> None:
+    events = good_episode(GROUP, 0)[:count]
+    batch = Batch(plain(*events) + b"\x12\x04\x0a\x7fab", KEY, ROLLOUTS)
+    assert batch.refusals == []
+    assert batch.runs == _indexed(events).runs
+    assert [batch.event(position) for position in range(count)] == events
+
+
+@pytest.mark.parametrize(
+    ("value", "length"),
+    [
+        (None, 0),
+        (b"\x0a\x04\x0a\x7fab", 1),
+        (b"\x0a\x04\x0a\x7fab" * 2, 2),
+        (b"\x0a\xff", 0),
+        (plain(*good_episode(GROUP, 0)), 10),
+        (encode(good_episode(GROUP, 0)), 10),
+    ],
+    ids=["none", "one broken", "two broken", "no frame", "plain", "indexed"],
+)
+def test_the_length_counts_refused_events_but_not_refused_records(
+    value: bytes | None, length: int
+) -> None:
+    assert len(Batch(value, KEY, ROLLOUTS)) == length
+
+
 def test_trust_false_sets_an_index_aside() -> None:
     events = good_episode(GROUP, 0)
     lie = WireRun(stream_id="x", bodies=b"\x17" * len(events), tenant="mallory")

@@ -82,7 +82,9 @@ class MemoryStore:
         self.life.before()
         self.objects[key] = data
         self.life.after()
-        return ObjectRef(bucket="test", key=key, sha256=sha256(data).hexdigest(), bytes=len(data))
+        return ObjectRef(
+            bucket="planloop", key=key, sha256=sha256(data).hexdigest(), bytes=len(data)
+        )
 
     def get(self, key: str) -> bytes:
         return self.objects[key]

@@ -85,9 +85,7 @@ def user_turn(text: str) -> Turn:
     return Turn(role=TURN_ROLE_USER, text=text)
 
 
-def record(
-    episode_id: str, turns: Sequence[Turn] | None = None, **fields: object
-) -> TrainingRecord:
+def record(episode_id: str, turns: Sequence[Turn] | None = None) -> TrainingRecord:
     """A trajectory with one call that failed (masked), one that worked, and an answer."""
     if turns is None:
         number = sum(episode_id.encode())
@@ -105,7 +103,6 @@ def record(
         request="Wake me up tomorrow.",
         split=DATA_SPLIT_TRAIN,
         turns=turns,
-        **fields,  # pyright: ignore[reportArgumentType]
     )
     for seq, turn in enumerate(made.turns, 1):
         turn.seq = seq

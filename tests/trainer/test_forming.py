@@ -16,6 +16,7 @@ from trainer import history
 from trainer.config import ConfigError, TrainConfig
 from trainer.forming import Formed, Former
 from trainer.policy import Policy
+from trainer.publish import ready_event
 
 POLICY = Policy.create(TINY.model, [record("a"), record("b")], seed=0)
 
@@ -92,7 +93,6 @@ def test_groups_are_left_out_for_their_advantage_never_for_their_success(scene):
     assert {row.group_id for row in formed.body.rows} == {"saturated", "hopeless", "mixed"}
     assert formed.groups == 3
     assert formed.groups_without_advantage == 1
-    assert former(scene).care("p") == formed
 
 
 def test_advantages_are_taken_as_they_were_scored(scene):
@@ -242,8 +242,6 @@ def test_a_recorded_rollout_is_never_cut(scene):
 def test_a_batch_is_formed_again_from_its_rows(scene):
     scene.group("g", [1.0, -1.0])
     scene.curate(record("h/0", [call("a", "{}"), tool_turn("x"), policy_turn("y")]))
-    from trainer.publish import ready_event
-
     for formed in (supervised(scene), care(scene)):
         again = former(scene).again(ready_event(formed, "local"))
         assert again.body == formed.body

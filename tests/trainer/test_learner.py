@@ -43,7 +43,7 @@ def gradients(policy: Policy) -> list[torch.Tensor]:
 def equation_4(policy: Policy, ids: np.ndarray, targets: list[int]) -> torch.Tensor:
     """The objective from the model's full output, term by term."""
     full = policy.model(torch.tensor(ids.tolist())[None]).logits[0].log_softmax(-1)
-    return -sum(full[t - 1, int(ids[t])] for t in targets) / len(targets)
+    return -torch.stack([full[t - 1, int(ids[t])] for t in targets]).mean()
 
 
 def test_supervised_gradient_is_that_of_equation_4():

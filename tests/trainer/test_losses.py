@@ -34,7 +34,13 @@ def test_clipped_loss_is_equation_10(tokens, groups):
     old, shift, advantages, weights = (np.array(column) for column in zip(*tokens, strict=True))
     new = old + shift
     loss, _ = clipped_loss(
-        *(torch.tensor(column) for column in (new, old, advantages, weights)), groups, LOW, HIGH
+        torch.tensor(new),
+        torch.tensor(old),
+        torch.tensor(advantages),
+        torch.tensor(weights),
+        groups,
+        LOW,
+        HIGH,
     )
     expected = equation_10(new, old, advantages, weights, groups)
     assert loss.item() == pytest.approx(expected, rel=1e-9, abs=1e-12)
@@ -129,6 +135,7 @@ def test_any_split_adds_up(assignment):
     parts = 0.0
     for number in range(3):
         mine = torch.tensor([a == number for a in assignment])
-        columns = (column[mine] for column in (log_probs, behaviour, advantages, weights))
-        parts += clipped_loss(*columns, 3, LOW, HIGH)[0].item()
+        parts += clipped_loss(
+            log_probs[mine], behaviour[mine], advantages[mine], weights[mine], 3, LOW, HIGH
+        )[0].item()
     assert parts == pytest.approx(whole.item(), abs=1e-12)

@@ -22,6 +22,7 @@ def test_round_trip(tmp_path):
     assert load(path) is None
     save(path, MANIFEST)
     loaded = load(path)
+    assert loaded is not None
     assert loaded == MANIFEST
     assert loaded.events == [Event(stream_id="s", event_id="s#0")]
     assert [entry.name for entry in path.parent.iterdir()] == ["manifest.json"]

@@ -27,8 +27,6 @@ def test_checkpoint_is_an_ordinary_hugging_face_one(tmp_path, monkeypatch):
     assert tokenizer.pad_token_id == policy.codec.marks["<|pad|>"] == model.config.pad_token_id
     with torch.no_grad():
         assert torch.equal(model(ids).logits, policy.model(ids).logits)
-        generated = model.generate(ids, max_new_tokens=3, do_sample=False)
-    assert generated.shape[1] <= ids.shape[1] + 3
 
 
 def test_load_gives_back_what_files_took():
