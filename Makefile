@@ -18,6 +18,7 @@ lint: $(READY)
 
 schemas: $(READY)
 	$(VENV)/bin/python -m schemas.generate
+	$(VENV)/bin/python -m schemas.reference
 
 bench: $(READY)
 	$(VENV)/bin/python -m tests.bench

@@ -148,18 +148,20 @@ def cover(found: Sequence[Segment], first: int, last: int) -> list[tuple[Segment
     Raises CheckFailedError at a hole. What lies behind the last segment is not a hole.
     """
     chosen: list[tuple[Segment, int]] = []
-    position = first
     last = min(last, archived_end(found) - 1)
+    position, index = first, 0
+    furthest: Segment | None = None
     while position <= last:
-        reaching = [part for part in found if part.first <= position <= part.last]
-        if not reaching:
-            beyond = min(part.first for part in found if part.first > position)
+        while index < len(found) and found[index].first <= position:
+            if furthest is None or found[index].last > furthest.last:
+                furthest = found[index]
+            index += 1
+        if furthest is None or furthest.last < position:
             raise CheckFailedError(
                 f"the archive of {found[0].topic}/{found[0].partition} lacks offsets "
-                f"{position} to {beyond - 1}",
+                f"{position} to {found[index].first - 1}",
                 "archive again while the log still has them",
             )
-        furthest = max(reaching, key=lambda part: part.last)
         chosen.append((furthest, position))
         position = furthest.last + 1
     return chosen

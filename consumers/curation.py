@@ -11,6 +11,7 @@ import hashlib
 import msgspec
 
 from consumers.decision import Curated, curate, remove_duplicates
+from schemas.batch import event_of
 from schemas.event_pb2 import Event
 from schemas.events import Stream
 from schemas.governance_pb2 import (
@@ -101,7 +102,7 @@ class CurationFold:
         for member in group.members:
             held = state.events.get(member.episode_id, {})
             end = state.group.scored_to.get(member.episode_id, 0)
-            events = [Event.FromString(held[seq]) for seq in range(end)]
+            events = [event_of(held[seq]) for seq in range(end)]
             assembled = EpisodeAssembled.FromString(state.assembled[member.episode_id])
             curated.append(curate(events, assembled, group))
         remove_duplicates(curated)

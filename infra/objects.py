@@ -125,6 +125,8 @@ class ObjectStore:
         try:
             self._make_bucket()
             return call()
+        except ValueError as error:
+            raise InputError(f"objects: {key!r} is no key: {error}") from error
         except HTTPError as error:
             raise AwayError(f"{self._endpoint} does not answer ({type(error).__name__})") from error
         except (ServerError, InvalidResponseError) as error:

@@ -34,6 +34,7 @@ __all__ = [
     "Run",
     "append_run",
     "encode",
+    "event_of",
     "run_of",
     "runs_of",
 ]
@@ -58,6 +59,20 @@ def _lazy_class(name: str, *, with_runs: bool) -> Any:
 
 LazyBatch = _lazy_class("LazyBatch", with_runs=True)
 _Frames = _lazy_class("Frames", with_runs=False)
+
+
+def event_of(raw: bytes) -> Event:
+    """The event of a record that is believed by its index. Bytes that do not parse there give
+    an empty event: a forged index can misstate what its own record holds, which `verify`
+    finds and the warehouse refuses, but it cannot stop a fold."""
+    try:
+        return Event.FromString(raw)
+    except DecodeError:
+        return Event()
+
+
+LARGEST_BELIEVED = 2**62
+"""Sequence numbers and token counts of an index beyond this are not believed."""
 
 
 def encode(events: Sequence[Event]) -> bytes:
@@ -105,7 +120,7 @@ class Batch:
         elif len(value) > MAX_RECORD_BYTES:
             detail = f"{len(value)} bytes where {MAX_RECORD_BYTES} are allowed"
             self._refuse(Refusal(REASON_TOO_LARGE, detail))
-        elif (name := _text(key)) is None:
+        elif (name := text_of(key)) is None:
             self._refuse(Refusal(REASON_UNPARSEABLE, "the record's key is not UTF-8"))
         elif start := _start_of_only_event(value):
             self._vet_one(value, start, name, topic)
@@ -122,7 +137,7 @@ class Batch:
         """The event at a position of the record, parsed when it is asked for."""
         if self._events is not None:
             return self._events[position]
-        return Event.FromString(self.raw(position))
+        return event_of(self.raw(position))
 
     def raw(self, position: int) -> bytes:
         """The bytes of the event at a position, as its producer wrote them."""
@@ -144,16 +159,18 @@ class Batch:
         start = 0
         runs: list[Run] = []
         for run in lazy.runs[:]:
-            bodies = run.bodies
+            bodies, first_seq, tokens = run.bodies, run.first_seq, run.output_tokens
+            if not bodies or first_seq > LARGEST_BELIEVED or tokens > LARGEST_BELIEVED:
+                return False
             runs.append(
                 Run(
                     start,
                     run.stream_id,
-                    run.first_seq,
+                    first_seq,
                     bodies,
                     run.tenant,
                     run.tool_calls,
-                    run.output_tokens,
+                    tokens,
                     run.untold_actions,
                     run.errors,
                     run.earliest,
@@ -224,7 +241,7 @@ class Batch:
         self.runs = runs_of(admitted)
 
 
-def _text(key: bytes | None) -> str | None:
+def text_of(key: bytes | None) -> str | None:
     """A record's key as text, None for one that is none. No key is an empty key."""
     try:
         return key.decode() if key else ""

@@ -11,7 +11,7 @@ from typing import Any
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
 from google.protobuf.internal import enum_type_wrapper
 
-_DATA = resources.files(__package__).joinpath("descriptors.binpb").read_bytes()
+_DATA = resources.files("schemas").joinpath("descriptors.binpb").read_bytes()
 
 
 def descriptor_set() -> descriptor_pb2.FileDescriptorSet:

@@ -9,8 +9,10 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Protocol
 
+from google.protobuf.message import DecodeError
+
+from schemas.batch import LARGEST_BELIEVED, LazyBatch, append_run, event_of, text_of
 from schemas.batch import Batch as RecordBatch
-from schemas.batch import LazyBatch, append_run
 from schemas.event_pb2 import Event
 from schemas.runs import ACTION, OBSERVATION, Run
 from schemas.topics import Topic
@@ -35,7 +37,7 @@ class _Singles:
         self._raw = raw
 
     def event(self, position: int) -> Event:
-        return Event.FromString(self._raw[position])
+        return event_of(self._raw[position])
 
     def raw(self, position: int) -> bytes:
         return self._raw[position]
@@ -59,9 +61,10 @@ class Joined:
         self._starts: list[int] = []
         self._firsts: list[int] = []
         index, end = 0, len(values)
+        believed = trust and text_of(key) is not None
         while index < end:
             after = index
-            while after < end and trust and _is_single(values[after]):
+            while after < end and believed and _is_single(values[after]):
                 after += 1
             if after == index or not self._take_singles(index, values[index:after]):
                 after = max(after, index + 1)
@@ -102,17 +105,20 @@ class Joined:
         self._add(record, batch, len(batch))
 
     def _take_singles(self, record: int, values: Sequence[bytes | None]) -> bool:
-        """Take records of one event and one run each; False if some run is not of one event."""
-        lazy = LazyBatch.FromString(b"".join(values))  # pyright: ignore[reportArgumentType]
+        """Take records of one event and one run each; False if some index is not believable."""
+        try:
+            lazy = LazyBatch.FromString(b"".join(values))  # pyright: ignore[reportArgumentType]
+        except DecodeError:
+            return False
         position = self._size
         run: Run | None = None
         taken: list[Run] = []
         stream, tenant, next_seq = "", "", -1
         for wire in lazy.runs:
             body = wire.bodies
-            if len(body) != 1:
+            seq, at, tokens = wire.first_seq, wire.latest, wire.output_tokens
+            if len(body) != 1 or seq > LARGEST_BELIEVED or tokens > LARGEST_BELIEVED:
                 return False
-            seq, at = wire.first_seq, wire.latest
             if (
                 run is not None
                 and seq == next_seq
@@ -131,7 +137,7 @@ class Joined:
             number = body[0]
             if number == ACTION:
                 run.tool_calls += wire.tool_calls
-                run.output_tokens += wire.output_tokens
+                run.output_tokens += tokens
                 run.untold_actions += wire.untold_actions
             elif number == OBSERVATION:
                 run.errors += wire.errors

@@ -45,7 +45,7 @@ MAX_HELD = 4096
 
 class Group(msgspec.Struct, array_like=True):
     """State of one group. `derived` counts its derived events. Once it is closed, `scored_to`
-    and `late_to` keep how far the streams of its members and of others have been seen."""
+    keeps how far its members' streams were scored, `late_to` how far streams came after that."""
 
     group_id: str
     opened: Opened | None = None
@@ -208,10 +208,11 @@ class GroupFold:
     def _take_late(
         self, state: Group, opened: Opened, run: Run, batch: Batch, output: Output
     ) -> None:
-        was_member = run.stream_id in state.scored_to
-        seen = state.scored_to if was_member else state.late_to
-        for part in _unseen(seen.get(run.stream_id, 0), run, batch):
-            seen[run.stream_id] = part.next_seq
+        stream = run.stream_id
+        was_member = stream in state.scored_to
+        seen = state.late_to.get(stream, state.scored_to.get(stream, 0))
+        for part in _unseen(seen, run, batch):
+            state.late_to[stream] = part.next_seq
             self._late_verdicts(state, opened, part, batch, was_member, output)
 
     def _late_verdicts(

@@ -9,7 +9,7 @@ import re
 
 import msgspec
 
-from schemas.batch import ACTION, OBSERVATION, Run, run_of
+from schemas.batch import ACTION, OBSERVATION, Run, event_of, run_of
 from schemas.event_pb2 import Event
 from schemas.joined import Batch
 from schemas.rollout_pb2 import (
@@ -160,7 +160,7 @@ def release(episode: Episode) -> None:
             episode.started_at = held.run.earliest
         _add(episode, held.run)
         if held.marker:
-            _read(episode, held.run.bodies[0], Event.FromString(held.marker))
+            _read(episode, held.run.bodies[0], event_of(held.marker))
     for seq in [seq for seq in episode.held if seq < episode.next_seq]:
         del episode.held[seq]
 

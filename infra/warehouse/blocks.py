@@ -5,14 +5,19 @@ decoder reads both, and both adapters give the same values.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from typing import Any
 
 from clickhouse_driver.bufferedreader import BufferedSocketReader
 from clickhouse_driver.connection import ServerInfo
 from clickhouse_driver.context import Context
+from clickhouse_driver.errors import UnknownTypeError
 from clickhouse_driver.streams.native import BlockInputStream
 
+from infra.warehouse.protocol import WarehouseError
+
+UNKNOWN_TYPE = 50
 _BUFFER_BYTES = 1 << 20
 
 
@@ -53,6 +58,19 @@ def read_rows(data: bytes) -> list[tuple[Any, ...]]:
             types = [type_name for _, type_name in block.columns_with_types]
             rows.extend(to_rows(block.get_columns(), types))
     return rows
+
+
+@contextmanager
+def typed_decoding() -> Iterator[None]:
+    """What the decoder cannot read, said as an error of the warehouse."""
+    try:
+        yield
+    except UnknownTypeError as error:
+        raise WarehouseError(UNKNOWN_TYPE, f"{error.message}; ask with raw()") from error
+    except UnicodeDecodeError as error:
+        raise WarehouseError(
+            UNKNOWN_TYPE, "a column's name is not UTF-8; name it with AS"
+        ) from error
 
 
 def to_rows(columns: Iterable[Sequence[Any]], types: Sequence[str]) -> Iterator[tuple[Any, ...]]:

@@ -154,6 +154,8 @@ def _lists(values: Any, item_type: str) -> pa.Array:
 
 
 def _maps(values: Any, key_type: str, item_type: str) -> pa.Array:
+    if not all(isinstance(value, Mapping) for value in values):
+        raise TypeError("maps are needed")
     keys = _array(list(chain.from_iterable(value.keys() for value in values)), key_type)
     items = _array(list(chain.from_iterable(value.values() for value in values)), item_type)
     return pa.MapArray.from_arrays(_offsets(values), keys, items)

@@ -15,7 +15,7 @@ from urllib3.exceptions import (
 )
 
 from infra.patience import AwayError, patiently
-from infra.warehouse.blocks import read_rows
+from infra.warehouse.blocks import read_rows, typed_decoding
 from infra.warehouse.columns import to_batch
 from infra.warehouse.literals import quote_name, render
 from infra.warehouse.protocol import BUSY, Columns, Parameters, WarehouseError
@@ -49,7 +49,9 @@ class HttpWarehouse:
         self._ask(render(sql, params), "TabSeparated", once=True)
 
     def rows(self, sql: str, params: Parameters | None = None) -> list[tuple[Any, ...]]:
-        return read_rows(self._ask(render(sql, params), "Native"))
+        data = self._ask(render(sql, params), "Native")
+        with typed_decoding():
+            return read_rows(data)
 
     def raw(self, sql: str, format: str) -> bytes:
         return self._ask(sql, format)

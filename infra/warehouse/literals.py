@@ -107,9 +107,10 @@ def _utc(value: Any) -> datetime:
 
 
 def quote(text: str | bytes) -> str:
-    """A string literal. Bytes that are no UTF-8 are written as escapes."""
+    """A string literal. Bytes are written as digits: a statement is text, and an expression's own
+    words are the name of its column."""
     if isinstance(text, bytes):
-        return "'" + "".join(f"\\x{byte:02x}" for byte in text) + "'"
+        return f"unhex('{text.hex()}')"
     return "'" + "".join(_ESCAPES.get(letter, letter) for letter in text) + "'"
 
 

@@ -1,6 +1,6 @@
 """Numbered .sql files, applied in order, once each.
 
-A file is `NNNN_name.sql`: statements that end with `;` at a line's end, `--` comments. What was
+A file is `NNNN_name.sql`: statements that end with `;`, comments between them. What was
 applied is in `schema_migrations` with the file's digest, so a file that was changed afterwards is
 found. Statements are written to be harmless when run again (`IF NOT EXISTS`, `OR REPLACE`): a
 migration that was broken off, or whose ledger was lost, starts again at its first statement.
@@ -11,6 +11,7 @@ import re
 from pathlib import Path
 
 from infra.warehouse.protocol import Warehouse
+from infra.warehouse.statement import tokens
 from schemas.errors import CheckFailedError, InputError
 
 FOLDER = Path(__file__).parent.parent / "migrations"
@@ -61,11 +62,19 @@ def migrate(warehouse: Warehouse, folder: Path = FOLDER) -> list[str]:
 
 
 def statements(text: str) -> list[str]:
-    """The statements of a file, without comment lines and without their final `;`."""
-    kept = "\n".join(line for line in text.splitlines() if not line.lstrip().startswith("--"))
-    return [
-        part.strip() for part in re.split(r";[ \t]*$", kept, flags=re.MULTILINE) if part.strip()
-    ]
+    """The statements of a file, without the `;` that ends each."""
+    source = text.encode()
+    found: list[str] = []
+    start = 0
+    empty = True
+    for kind, _, end, _ in [*tokens(source), ("end", b"", len(source) + 1, 0)]:
+        if kind == "end":
+            if not empty:
+                found.append(source[start : end - 1].decode().strip())
+            start, empty = end, True
+        else:
+            empty = False
+    return found
 
 
 def _check_same(path: Path, digest: str, applied: str) -> None:

@@ -8,15 +8,10 @@ from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
 from clickhouse_driver import Client, defines
-from clickhouse_driver.errors import (
-    Error,
-    ServerException,
-    TypeMismatchError,
-    UnknownTypeError,
-)
+from clickhouse_driver.errors import Error, ServerException, TypeMismatchError
 
 from infra.patience import AwayError, patiently
-from infra.warehouse.blocks import to_rows
+from infra.warehouse.blocks import to_rows, typed_decoding
 from infra.warehouse.columns import MICROSECONDS, to_batch
 from infra.warehouse.literals import quote, quote_name, render
 from infra.warehouse.protocol import BUSY, Columns, Parameters, WarehouseError
@@ -117,14 +112,15 @@ class NativeWarehouse:
             if not (connection.connected and connection.ping()):
                 connection.connect()
             connected = True
-            return call()
+            with typed_decoding():
+                return call()
         except ServerException as error:
             text = error.message.partition("Stack trace:")[0].removeprefix("DB::Exception: ")
             text = text.strip().rstrip(".")
             if error.code in BUSY:
                 raise AwayError(f"Code: {error.code}. {text}") from error
             raise WarehouseError(error.code or 0, text) from error
-        except (TypeMismatchError, UnknownTypeError) as error:
+        except TypeMismatchError as error:
             self._client.disconnect()
             raise WarehouseError(error.code, str(error.message)) from error
         except (OSError, EOFError, Error) as error:

@@ -57,17 +57,17 @@ def parse(query: bytes, body: bytes) -> Statement:
 
 
 def _parse(source: bytes) -> Statement:
-    tokens = _tokens(source)
-    first = next(tokens, None)
+    read = tokens(source)
+    first = next(read, None)
     if first is None:
         raise WarehouseError(SYNTAX_ERROR, "Empty query")
     while first is not None and first[1] == b"(":
-        first = next(tokens, None)
+        first = next(read, None)
     verb = first[1].decode("ascii", "replace").upper() if first else ""
     return _insert(source) if verb == "INSERT" else _query(source, verb)
 
 
-def _tokens(source: bytes) -> Iterator[tuple[str, bytes, int, int]]:
+def tokens(source: bytes) -> Iterator[tuple[str, bytes, int, int]]:
     """(kind, text, end, depth) of every token; brackets in between raise the depth."""
     depth = 0
     for match in _TOKEN.finditer(source):
@@ -82,7 +82,7 @@ def _insert(source: bytes) -> Statement:
     """INSERT: the data start behind FORMAT name; VALUES and SELECT stay part of the statement."""
     before_format = previous_end = 0
     previous = b""
-    for kind, text, end, depth in _tokens(source):
+    for kind, text, end, depth in tokens(source):
         word = text.upper() if kind == "word" and depth == 0 else b""
         if previous == b"FORMAT" and kind == "word":
             data = _AFTER_FORMAT.match(source, end)
@@ -107,7 +107,7 @@ def _query(source: bytes, verb: str) -> Statement:
     fmt = previous = b""
     tail: list[bytes] = []
     ended = False
-    for kind, text, _, depth in _tokens(source):
+    for kind, text, _, depth in tokens(source):
         if ended and kind != "end":
             raise WarehouseError(SYNTAX_ERROR, "Multi-statements are not allowed")
         ended = ended or (kind == "end" and depth == 0)
@@ -129,7 +129,7 @@ def _refuse_files(source: bytes) -> None:
     if b"file" not in source.lower():
         return
     previous = b""
-    for _, text, _, _ in _tokens(source):
+    for _, text, _, _ in tokens(source):
         if text == b"(" and previous.strip(b'`"').lower() == b"file":
             raise WarehouseError(NOT_IMPLEMENTED, "file() reads the server's own files")
         previous = text

@@ -9,7 +9,7 @@ token is held against the parts on disk, and one whose block is in none is noted
 import re
 from pathlib import Path
 
-_PART = re.compile(r"(?P<partition>.+)_(?P<first>\d+)_(?P<last>\d+)_\d+(?:_\d+)?")
+_PART = re.compile(r"(?P<partition>[^_]+)_(?P<first>\d+)_(?P<last>\d+)_\d+(?:_\d+)?")
 _ADDED, _DROPPED = "1", "2"
 
 

@@ -28,17 +28,17 @@ TERMINATIONS = {
 """How tau2's reasons read here. Errors in its tool calls are the model's own failure."""
 
 
-class ToolCall(Struct):
+class ToolCall(Struct, gc=False):
     id: str
     name: str
     arguments: msgspec.Raw
 
 
-class Usage(Struct):
+class Usage(Struct, gc=False):
     completion_tokens: int
 
 
-class Message(Struct):
+class Message(Struct, gc=False):
     role: str
     content: str | None = None
     tool_calls: list[ToolCall] | None = None
@@ -49,7 +49,7 @@ class Message(Struct):
     usage: Usage | None = None
 
 
-class Check(Struct):
+class Check(Struct, gc=False):
     """One line of a verdict: what was checked differs by kind, whether it held does not."""
 
     action: dict[str, Any] | None = None
@@ -60,11 +60,11 @@ class Check(Struct):
     met: bool | None = None
 
 
-class DbCheck(Struct):
+class DbCheck(Struct, gc=False):
     db_match: bool
 
 
-class RewardInfo(Struct):
+class RewardInfo(Struct, gc=False):
     reward: Any = UNSET
     db_check: DbCheck | None = None
     action_checks: list[Check] | None = None
@@ -74,7 +74,7 @@ class RewardInfo(Struct):
     reward_breakdown: dict[str, Any] | None = None
 
 
-class Simulation(Struct):
+class Simulation(Struct, gc=False):
     task_id: str
     trial: int
     start_time: str
@@ -85,7 +85,7 @@ class Simulation(Struct):
     seed: int | None = None
 
 
-class Criteria(Struct):
+class Criteria(Struct, gc=False):
     actions: list[dict[str, Any]] | None = None
     env_assertions: list[dict[str, Any]] | None = None
     communicate_info: list[str] | None = None
@@ -93,7 +93,7 @@ class Criteria(Struct):
     reward_basis: list[str] | None = None
 
 
-class Task(Struct):
+class Task(Struct, gc=False):
     id: str
     user_scenario: Any = None
     ticket: str | None = None
@@ -101,23 +101,23 @@ class Task(Struct):
     evaluation_criteria: Criteria | None = None
 
 
-class AgentInfo(Struct):
+class AgentInfo(Struct, gc=False):
     llm: str
     implementation: str
 
 
-class EnvironmentInfo(Struct):
+class EnvironmentInfo(Struct, gc=False):
     domain_name: str
     policy: str = ""
 
 
-class Info(Struct):
+class Info(Struct, gc=False):
     git_commit: str
     agent_info: AgentInfo
     environment_info: EnvironmentInfo
 
 
-class Results(Struct):
+class Results(Struct, gc=False):
     info: Info
     tasks: list[Task]
     simulations: list[Simulation] = field(default_factory=list)

@@ -42,17 +42,17 @@ FORMAT = "tau-bench"
 HARNESS = "tau-bench/tool-calling"
 
 
-class Function(Struct):
+class Function(Struct, gc=False):
     name: str
     arguments: str
 
 
-class ToolCall(Struct):
+class ToolCall(Struct, gc=False):
     id: str
     function: Function
 
 
-class Message(Struct):
+class Message(Struct, gc=False):
     role: str
     content: str | None = None
     tool_calls: list[ToolCall] | None = None
@@ -60,28 +60,28 @@ class Message(Struct):
     name: str | None = None
 
 
-class ExpectedAction(Struct):
+class ExpectedAction(Struct, gc=False):
     name: str
     kwargs: dict[str, Any]
 
 
-class Task(Struct):
+class Task(Struct, gc=False):
     instruction: str
     actions: list[ExpectedAction]
     user_id: str = ""
     outputs: list[Any] = field(default_factory=list)
 
 
-class RewardInfo(Struct):
+class RewardInfo(Struct, gc=False):
     reward: Any = UNSET
 
 
-class Info(Struct):
+class Info(Struct, gc=False):
     task: Task
     reward_info: RewardInfo | None = None
 
 
-class Run(Struct):
+class Run(Struct, gc=False):
     task_id: int | str
     trial: int
     info: Info

@@ -304,6 +304,19 @@ def test_capability_tags_follow_their_rules() -> None:
     ]
 
 
+def test_events_out_of_order_and_after_the_end_do_not_change_a_record() -> None:
+    def derive(events: list[Event]) -> dict[str, RecordCurated]:
+        first = opened(G, 2, deadline=NOON + 10_000 * SECOND)
+        records = as_records([first, *events, *done(G, "b").events], per_record=1)
+        return decisions(drive(CurationFold(), records))
+
+    straight = done(G, "a").events
+    swapped = list(straight)
+    swapped[2:5] = [swapped[4], swapped[2], swapped[3]]
+    extra = done(G, "a", text="more").say("after the end").events[-1]
+    assert derive([*swapped, extra]) == derive(straight)
+
+
 def test_nothing_is_derived_before_the_group_is_scored() -> None:
     assert run(done(G, "a"), size=2).events == []
 

@@ -87,6 +87,13 @@ def test_what_is_not_utf_8_comes_back_as_bytes(warehouse: Warehouse, table: str)
     assert warehouse.rows(f"SELECT s FROM {table} ORDER BY k") == [(b"\xff\0\x80",), ("text",)]
 
 
+def test_a_column_name_that_is_no_text_is_an_error(warehouse: Warehouse) -> None:
+    with pytest.raises(WarehouseError, match="name it with AS"):
+        warehouse.rows(r"SELECT '\xff'")
+    assert warehouse.rows(r"SELECT '\xff' AS x") == [(b"\xff",)]
+    assert warehouse.rows("SELECT {x:String}", {"x": b"\xff"}) == [(b"\xff",)]
+
+
 def test_nan_stays_nan(warehouse: Warehouse, table: str) -> None:
     warehouse.insert(table, {"f": [math.nan]}, "1")
     ((value,),) = warehouse.rows(f"SELECT f FROM {table}")

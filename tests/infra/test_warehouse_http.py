@@ -18,7 +18,8 @@ from tests.infra.servers import EmbeddedWarehouse
 
 _numbers = itertools.count()
 MAKE = """CREATE TABLE {name:Identifier}
-    (at DateTime64(6, 'UTC'), coarse DateTime64(3, 'Asia/Tokyo'), fine DateTime64(9), plain DateTime,
+    (at DateTime64(6, 'UTC'), coarse DateTime64(3, 'Asia/Tokyo'), fine DateTime64(9),
+     plain DateTime,
      maybe Nullable(DateTime64(6, 'UTC')), word LowCardinality(String),
      level LowCardinality(Nullable(String)), flag Bool, price Decimal(18, 4),
      counts Map(String, UInt32), moments Array(DateTime64(6, 'UTC')),

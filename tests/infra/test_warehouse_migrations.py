@@ -3,6 +3,7 @@
 import itertools
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -20,7 +21,7 @@ def warehouse(embedded: EmbeddedWarehouse) -> Iterator[Warehouse]:
     name = f"migrations_{next(_numbers)}"
     first = open_warehouse(embedded.url)
     first.execute(f"CREATE DATABASE {name}")
-    one = open_warehouse(embedded.url.replace("/planloop", f"/{name}"))
+    one = open_warehouse(urlsplit(embedded.url)._replace(path=name).geturl())
     yield one
     one.close()
     first.execute(f"DROP DATABASE {name}")
@@ -99,6 +100,6 @@ def test_the_projects_own_survive_a_lost_ledger(warehouse: Warehouse) -> None:
     assert sorted(warehouse.rows(query)) == before
 
 
-def test_statements_end_at_line_ends() -> None:
-    text = "SELECT ';';  \n-- a;\n  -- b\nSELECT\n  2 -- c;\n;\n\nSELECT 3"
-    assert statements(text) == ["SELECT ';'", "SELECT\n  2 -- c;", "SELECT 3"]
+def test_a_semicolon_ends_a_statement_unless_quoted_or_in_a_comment() -> None:
+    text = "SELECT ';\n';  \n-- a;\nSELECT\n  2 -- c;\n;;\n/* ; */ SELECT `;`\n;\n-- end;\n"
+    assert statements(text) == ["SELECT ';\n'", "-- a;\nSELECT\n  2 -- c;", "/* ; */ SELECT `;`"]

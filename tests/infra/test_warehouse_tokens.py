@@ -35,7 +35,7 @@ def log_of(database: Path, parts: list[str], lines: list[str]) -> Path:
     for part in parts:
         (table / part).mkdir(parents=True)
     folder = table / "deduplication_logs"
-    folder.mkdir()
+    folder.mkdir(parents=True)
     log = folder / "deduplication_log_1.txt"
     log.write_text("".join(line + "\n" for line in lines))
     return log

@@ -9,10 +9,10 @@ from schemas.batch import encode
 from schemas.event_pb2 import Event, EventBatch
 from schemas.topics import Topic, topic_of
 from schemas.training_pb2 import ObjectRef
-from trainer.ports import Positions
+from trainer.ports import Positions, Record
 
 
-class Record(NamedTuple):
+class MemoryRecord(NamedTuple):
     topic: str
     partition: int
     offset: int
@@ -56,7 +56,9 @@ class MemoryLog:
             topic = topic_of(event.WhichOneof("body") or "")
             written = self.records.setdefault(topic.name, [])
             written.append(
-                Record(topic.name, 0, len(written), topic.key(event).encode(), encode([event]))
+                MemoryRecord(
+                    topic.name, 0, len(written), topic.key(event).encode(), encode([event])
+                )
             )
             self.life.after()
 
