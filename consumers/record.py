@@ -148,14 +148,7 @@ def _answer(waiting: list[Step], result: Step) -> None:
 def _acted(event: Event) -> Step:
     action = event.action_taken
     kind, given = action.kind, action.arguments_json
-    arguments: bytes | None = None
-    if kind == ACTION_KIND_TOOL_CALL:
-        try:
-            parsed = orjson.loads(given)
-        except ValueError:
-            parsed = None
-        if isinstance(parsed, dict):
-            arguments = orjson.dumps(parsed, option=orjson.OPT_SORT_KEYS)
+    arguments = _canonical(given) if kind == ACTION_KIND_TOOL_CALL else None
     return Step(
         event.seq,
         event.event_id,
@@ -169,6 +162,17 @@ def _acted(event: Event) -> Step:
         arguments,
         action,
     )
+
+
+def _canonical(arguments_json: str) -> bytes | None:
+    """A JSON object with sorted keys; None for what is none, or is nested beyond reason."""
+    try:
+        parsed = orjson.loads(arguments_json)
+        return (
+            orjson.dumps(parsed, option=orjson.OPT_SORT_KEYS) if isinstance(parsed, dict) else None
+        )
+    except (orjson.JSONDecodeError, orjson.JSONEncodeError):
+        return None
 
 
 def _observed(event: Event) -> Step:

@@ -115,12 +115,15 @@ def _check_segments(store: Objects, report: VerifyReport) -> None:
     """Every segment, also those that another one covers."""
     for topic in CATALOGUE:
         for partition in archived_partitions(store, topic.name):
+            end = 0
             for segment in segments(store, topic.name, partition):
                 try:
                     read_segment(store, segment)
                 except CheckFailedError as error:
                     report.findings.append(Finding("segment", segment.key, str(error)))
                 report.checked["segments"] += 1
+                report.checked["overlapping segments"] += segment.first < end
+                end = max(end, segment.last + 1)
 
 
 def _each(past: Past, topic: Topic) -> Iterator[Record]:

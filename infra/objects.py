@@ -44,7 +44,7 @@ class ObjectStore:
     """
 
     def __init__(
-        self, endpoints: Endpoints, *, patience_s: float = 20.0, timeout_s: float = 60.0
+        self, endpoints: Endpoints, *, patience_s: float = 30.0, timeout_s: float = 60.0
     ) -> None:
         self._endpoint = endpoints.s3_endpoint
         self._bucket = endpoints.s3_bucket

@@ -2,8 +2,8 @@
 
 It starts what does not run, adopts what does, and starts again what died, on the same port.
 While a part is away, what stands on it is held still (SIGSTOP): its clients see it slow, not
-wrong. The supervisor does not end the parts: when it is stopped or killed they live on, and the next one adopts
-them. `down` is what ends them.
+wrong. The supervisor does not end the parts: when it is stopped or killed they live on, and the
+next one adopts them. `down` is what ends them.
 """
 
 import argparse
@@ -25,8 +25,8 @@ from infra.processes import alive, listens, living, start
 from schemas.errors import PlanloopError
 
 _TICK_S = 0.1
-_BACK_OFF_S = (0.0, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
-_SETTLED_S = 2.0
+_BACK_OFF_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_SETTLED_S = 1.0
 """A part that ran this long before it died starts again at once."""
 
 logger = logging.getLogger("planloop.supervisor")
@@ -94,9 +94,8 @@ class Watch:
                 self._start()
         elif process.status() == psutil.STATUS_STOPPED:
             process.resume()
-        elif self.record.state != "running":
-            if listens(process, self.part.port) and self.part.ready():
-                self._become("running")
+        elif self.record.state != "running" and self._serves(process):
+            self._become("running")
 
     def _start(self) -> None:
         try:
@@ -109,6 +108,9 @@ class Watch:
         again = self.record.state == "restarting"
         restarts = self.record.restarts + int(again)
         self._become("restarting" if again else "starting", pid=child.pid, restarts=restarts)
+
+    def _serves(self, process: psutil.Process) -> bool:
+        return listens(process, self.part.port) and self.part.ready()
 
     def _lives(self) -> bool:
         if self._child is not None:

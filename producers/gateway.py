@@ -19,18 +19,25 @@ from google.protobuf.message import DecodeError
 from pydantic import Field, StringConstraints
 from pydantic_settings import BaseSettings, SettingsConfigDict
 from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse
 from starlette.routing import Route
 
+from infra.log import Producer
+from infra.settings import Settings
 from producers.admission import Admission, RequestRefusedError
 from producers.group_commit import GroupCommit, KeyedValue, QueueFullError
 from producers.records import RecordSink, records
 from schemas.descriptors import POOL
 from schemas.errors import InfrastructureAwayError, InputError
 from schemas.event_pb2 import EventBatch
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+_LARGE = 64 * 1024
+"""Bodies above this are parsed in a thread, so that they do not hold up the others."""
 
 Sha256 = Annotated[str, StringConstraints(pattern="^[0-9a-f]{64}$")]
 
@@ -70,6 +77,9 @@ def create_app(settings: GatewaySettings, producer: RecordSink) -> Starlette:
     )
 
     async def take(request: Request) -> JSONResponse:
+        if not settings.tokens and request.url.hostname not in _LOOPBACK:
+            # A page in a browser must not reach an open gateway under a name of its own.
+            raise RequestRefusedError(403, "UNKNOWN_HOST", "this gateway serves loopback only")
         tenant = admission.tenant(request.headers.get("authorization", ""))
         parse = _parser(request)
         try:
@@ -78,7 +88,7 @@ def create_app(settings: GatewaySettings, producer: RecordSink) -> Starlette:
             )
         except TimeoutError as error:
             raise RequestRefusedError(408, "BODY_TOO_SLOW", "the body did not come") from error
-        batch = parse(body)
+        batch = await run_in_threadpool(parse, body) if len(body) > _LARGE else parse(body)
         keyed = admission.admit(batch.events, tenant, time.time_ns() // 1000)
         values = [
             KeyedValue(topic, key, value)
@@ -108,12 +118,9 @@ def create_app(settings: GatewaySettings, producer: RecordSink) -> Starlette:
                 await task
             commit.close()
 
-    # Without tokens a page in a browser must not be able to reach the gateway by another name.
-    hosts = ["*"] if settings.tokens else ["127.0.0.1", "localhost", "[::1]"]
     return Starlette(
         routes=[Route("/v1/events", take, methods=["POST"]), Route("/healthz", health)],
-        middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=hosts)],
-        exception_handlers={RequestRefusedError: _answer},
+        exception_handlers={RequestRefusedError: _refused, HTTPException: _unknown},
         lifespan=lifespan,
     )
 
@@ -187,10 +194,25 @@ def _later(reason: str, error: Exception, pause_s: float) -> RequestRefusedError
     return RequestRefusedError(503, reason, str(error), retry_after_s=pause_s)
 
 
-def _answer(_: Request, error: Exception) -> JSONResponse:
+def _refused(_: Request, error: Exception) -> JSONResponse:
     assert isinstance(error, RequestRefusedError)
-    return JSONResponse(
-        {"reason": error.reason, "detail": error.detail, "index": error.index},
-        error.status,
-        error.headers(),
-    )
+    answer = {"reason": error.reason, "detail": error.detail, "index": error.index}
+    return JSONResponse(answer, error.status, error.headers())
+
+
+def _unknown(_: Request, error: Exception) -> JSONResponse:
+    """What the router itself refuses: another path, another method."""
+    assert isinstance(error, HTTPException)
+    answer = {"reason": "NOT_FOUND", "detail": error.detail, "index": None}
+    return JSONResponse(answer, error.status_code, error.headers)
+
+
+def main() -> None:
+    """Run the gateway in front of the log that the settings name."""
+    producer = Producer(Settings().endpoints().kafka)
+    serve(GatewaySettings(), producer)
+    producer.close()
+
+
+if __name__ == "__main__":
+    main()

@@ -6,6 +6,7 @@ told that it succeeded. What it sent may still arrive: events are identified, so
 """
 
 import asyncio
+import logging
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,6 +14,8 @@ from typing import NamedTuple
 
 from producers.records import RecordSink
 from schemas.errors import InfrastructureAwayError, PlanloopError
+
+_log = logging.getLogger(__name__)
 
 
 class QueueFullError(PlanloopError):
@@ -88,8 +91,8 @@ class GroupCommit:
                 self._away_until = time.monotonic() + self._pause_s
                 _resolve(group, error)
             except Exception as error:
+                _log.exception("a group was not committed")
                 _resolve(group, InfrastructureAwayError("log", type(error).__name__))
-                raise
             else:
                 _resolve(group, None)
 

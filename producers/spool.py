@@ -10,6 +10,7 @@ What is guaranteed:
   that is complete and wrong is set aside in a `.damaged` file and counted, never skipped unseen.
 * The bound is kept by refusing new events (SpoolFullError), never by dropping old ones. The
   files may take one segment more than the bound.
+* No number is used twice: a spool that has lost its numbering is not opened (SpoolDamagedError).
 * One process owns a spool (SpoolBusyError for a second one).
 """
 
@@ -49,6 +50,10 @@ class SpoolFullError(PlanloopError):
 
 class SpoolBusyError(InputError):
     """Another process has this spool open."""
+
+
+class SpoolDamagedError(InputError):
+    """The numbering of the streams is lost: going on could use a number twice."""
 
 
 class Place(NamedTuple):
@@ -181,8 +186,11 @@ class Spool:
             self.sync()
             self._closed = True
             os.close(self._file)
-            os.close(self._cursor_file)
-            self._owner.close()
+            self._release()
+
+    def _release(self) -> None:
+        os.close(self._cursor_file)
+        self._owner.close()
 
     def _recover(self) -> None:
         segments = self._segments()
@@ -201,8 +209,10 @@ class Spool:
         """Take over a segment's numbering and its waiting events; cut off what is no frame."""
         data = self._path(number).read_bytes()
         offset = 0
+        numbered = False
         for frame in _frames(data):
             if frame.kind == _NUMBERING:
+                numbered = True
                 state = json.loads(frame.payload)
                 self._open, self._ended = state["open"], state["ended"]
             else:
@@ -212,6 +222,12 @@ class Spool:
                     self.waiting += 1
                     self.waiting_bytes += frame.end - offset
             offset = frame.end
+        if newest and not numbered:
+            self._release()
+            raise SpoolDamagedError(
+                f"the newest segment of the spool {self._folder} is damaged at its start",
+                "keep the folder for its events, and go on with another and new episode ids",
+            )
         if offset < len(data):
             self._cut(number, data[offset:], offset, newest)
         if self._cursor.segment == number and self._cursor.offset > offset:

@@ -7,12 +7,13 @@ that always succeeds still teaches economy. Advantages are taken as they were sc
 import math
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from hashlib import sha256
 
 from schemas.errors import CheckFailedError, InputError
 from schemas.event_pb2 import Event
 from schemas.scoring_pb2 import MemberScored
+from schemas.topics import MAX_EVENT_BYTES
 from schemas.training_pb2 import (
     BATCH_KIND_CARE,
     BATCH_KIND_SUPERVISED,
@@ -48,12 +49,32 @@ class Formed:
     behaviour: str
 
 
+MAX_ROWS_BYTES = MAX_EVENT_BYTES // 2
+"""Rows of a batch, encoded: its BatchReady has to pass the edge."""
+
+
 @dataclass(slots=True)
 class _Draft:
-    rows: list[BatchRow]
-    windows: list[Window]
-    sources: list[Event]
-    recorded: set[bool]
+    """A batch in the making, with room for about `budget` tokens."""
+
+    budget: int
+    rows: list[BatchRow] = field(default_factory=list)
+    windows: list[Window] = field(default_factory=list)
+    sources: list[Event] = field(default_factory=list)
+    recorded: set[bool] = field(default_factory=set)
+    tokens: int = 0
+    bytes: int = 0
+
+    @property
+    def full(self) -> bool:
+        return self.tokens >= self.budget or self.bytes >= MAX_ROWS_BYTES
+
+    def add(self, rows: Sequence[BatchRow], cut: Sequence[Window], source: Event) -> None:
+        self.rows += rows
+        self.windows += cut
+        self.sources.append(source)
+        self.tokens += tokens_in(cut)
+        self.bytes += sum(row.ByteSize() for row in rows)
 
 
 class Former:
@@ -76,11 +97,10 @@ class Former:
 
     def supervised(self, policy_version: str) -> Formed | None:
         """The oldest demonstrations that fit the budget; None if nothing there is to learn."""
-        draft = _Draft([], [], [], set())
-        budget = self._config.supervised_token_budget // self._config.supervised_passes
+        draft = _Draft(self._config.supervised_token_budget // self._config.supervised_passes)
         for event in self._history.demonstrations():
-            if draft.windows and tokens_in(draft.windows) >= budget:
-                self.waiting["records beyond the token budget"] += 1
+            if draft.full:
+                self.waiting["records beyond the budget"] += 1
                 continue
             try:
                 record = load_record(self._store, event)
@@ -91,16 +111,13 @@ class Former:
             if not cut:
                 self.left_out["no trainable tokens"] += 1
                 continue
-            draft.rows.append(
-                BatchRow(
-                    episode_id=record.episode_id,
-                    group_id=record.group_id,
-                    source_event_id=event.event_id,
-                    weight=1.0,
-                )
+            row = BatchRow(
+                episode_id=record.episode_id,
+                group_id=record.group_id,
+                source_event_id=event.event_id,
+                weight=1.0,
             )
-            draft.windows += cut
-            draft.sources.append(event)
+            draft.add([row], cut, event)
         return self._formed(BATCH_KIND_SUPERVISED, policy_version, draft) if draft.rows else None
 
     def care(self, policy_version: str) -> Formed | None:
@@ -109,7 +126,7 @@ class Former:
         A group waits until each valid member has been curated. Members that curation held
         back give no row; G_eff in the denominator stays that of the score.
         """
-        draft = _Draft([], [], [], set())
+        draft = _Draft(self._config.care_token_budget)
         for event in self._history.scored():
             if not _has_advantage(event):
                 self.left_out["groups without advantage"] += 1
@@ -119,8 +136,8 @@ class Former:
             if any(member.episode_id not in self._history.records for member in members):
                 self.waiting["groups with members not yet curated"] += 1
                 continue
-            if draft.windows and tokens_in(draft.windows) >= self._config.care_token_budget:
-                self.waiting["groups beyond the token budget"] += 1
+            if draft.full:
+                self.waiting["groups beyond the budget"] += 1
                 continue
             self._take_group(event, members, draft)
         return self._formed(BATCH_KIND_CARE, policy_version, draft) if draft.rows else None
@@ -128,24 +145,24 @@ class Former:
     def again(self, event: Event) -> Formed:
         """An announced batch, from its rows on the log."""
         body = event.batch_ready
-        draft = _Draft(list(body.rows), [], [], set())
+        supervised = body.kind == BATCH_KIND_SUPERVISED
+        draft = _Draft(budget=0)
         for row in body.rows:
             record_event = self._history.records.get(row.episode_id)
-            group = self._history.groups.get(row.group_id)
-            source = record_event if body.kind == BATCH_KIND_SUPERVISED else group
+            source = record_event if supervised else self._history.groups.get(row.group_id)
             if record_event is None or source is None:
                 raise InputError(
                     f"batch {body.batch_id} names {row.source_event_id}, which is not on the log",
                     "run the trainer against the log that the batch was announced on",
                 )
             record = load_record(self._store, record_event)
-            if body.kind == BATCH_KIND_SUPERVISED:
-                draft.windows += self._demonstration(record)
+            if supervised:
+                cut = self._demonstration(record)
             else:
                 tokens = self._policy.codec.encode(record)
-                draft.windows += self._rollout(tokens, row, source)
+                cut = self._rollout(tokens, row, source)
                 draft.recorded.add(tokens.recorded)
-            draft.sources.append(source)
+            draft.add([row], cut, source)
         formed = self._formed(body.kind, body.policy_version, draft)
         if formed.body.batch_id != body.batch_id:
             raise CheckFailedError(
@@ -180,9 +197,7 @@ class Former:
         if not cut:
             self.left_out["groups with no trainable tokens"] += 1
             return
-        draft.rows += rows
-        draft.windows += cut
-        draft.sources.append(event)
+        draft.add(rows, cut, event)
         draft.recorded |= recorded
 
     def _demonstration(self, record: TrainingRecord) -> list[Window]:

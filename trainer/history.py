@@ -54,6 +54,8 @@ class History:
     """Groups in some CARE batch."""
     known: set[str] = field(default_factory=set)
     """Ids of the trainer's own events."""
+    refused: int = 0
+    """Events on these topics that the edge would not have let in."""
     positions: dict[tuple[str, int], int] = field(default_factory=dict)
 
     def apply(self, event: Event) -> None:
@@ -154,12 +156,14 @@ def _stored(record: RecordCurated) -> bool:
 
 
 def read(log: Log) -> History:
-    """Fold the log up to its present end. Refused events are the engine's business, not ours."""
+    """Fold the log up to its present end. Every event is validated, whatever its record's index
+    says: nothing is trained on trust."""
     history = History()
     for topic in (TRAINING, CURATION, GROUPS):
         for record in log.read(topic):
             history.positions[record.topic, record.partition] = record.offset + 1
-            batch = Batch(record.value, record.key, topic)
+            batch = Batch(record.value, record.key, topic, trust=False)
+            history.refused += len(batch.refusals)
             for run in batch.runs:
                 for position, body in enumerate(run.bodies, run.start):
                     if body in _WANTED:

@@ -101,6 +101,8 @@ class _Run:
         self._unannounced: tuple[Checkpoint, Event] | None = None
 
     def go(self) -> TrainReport:
+        if self._history.refused:
+            self._report.left_out["events that the edge refuses"] = self._history.refused
         self._settle()
         policy = self._policy()
         if policy is not None:
@@ -113,8 +115,8 @@ class _Run:
                 if formed is not None:
                     self._announce(formed)
                     self._train(policy, formed, redone=False)
-            self._report.left_out = dict(former.left_out)
-            self._report.waiting = dict(former.waiting)
+            self._report.left_out.update(former.left_out)
+            self._report.waiting.update(former.waiting)
         if self._history.positions:
             self._log.acknowledge(self._history.positions)
         self._report.policy_version = self._history.policy_version or ""

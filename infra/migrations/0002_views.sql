@@ -118,34 +118,47 @@ LIMIT 1 BY tenant, group_id, episode_id;
 
 CREATE OR REPLACE VIEW tool_calls AS
 SELECT
-    call.tenant AS tenant,
-    call.stream_id AS episode_id,
-    call.seq AS seq,
-    call.group_id AS group_id,
-    call.tool AS tool,
-    call.call_id AS call_id,
-    call.occurred_at AS occurred_at,
-    call.policy AS policy,
-    if(result.seq = 0, NULL, result.seq) AS answer_seq,
-    if(result.seq = 0, NULL, result.error_code) AS error_code,
-    if(result.seq = 0, NULL, result.latency_us) AS latency_us,
-    call.latency_us AS policy_latency_us,
-    call.output_tokens AS output_tokens
+    tenant,
+    stream_id AS episode_id,
+    seq,
+    group_id,
+    tool,
+    call_id,
+    occurred_at,
+    policy,
+    if(answered, next_seq, NULL) AS answer_seq,
+    if(answered, next_error_code, NULL) AS error_code,
+    if(answered, next_latency_us, NULL) AS latency_us,
+    own_latency_us AS policy_latency_us,
+    output_tokens
 FROM
 (
-    SELECT tenant, stream_id, seq, group_id, tool, call_id, occurred_at, policy, latency_us, output_tokens
+    SELECT
+        tenant,
+        stream_id,
+        seq,
+        kind,
+        group_id,
+        tool,
+        call_id,
+        occurred_at,
+        policy,
+        latency_us AS own_latency_us,
+        output_tokens,
+        leadInFrame(kind = 'observation_received') OVER next AS answered,
+        leadInFrame(seq) OVER next AS next_seq,
+        leadInFrame(toString(error_code)) OVER next AS next_error_code,
+        leadInFrame(latency_us) OVER next AS next_latency_us
     FROM event_facts FINAL
-    WHERE kind = 'action_taken' AND action = 'tool_call'
-) AS call
-ASOF LEFT JOIN
-(
-    SELECT tenant, stream_id, seq, call_id, toString(error_code) AS error_code, latency_us
-    FROM event_facts FINAL
-    WHERE kind = 'observation_received' AND call_id != ''
-) AS result
-ON call.tenant = result.tenant AND call.stream_id = result.stream_id
-    AND call.call_id = result.call_id AND call.seq < result.seq
-SETTINGS join_use_nulls = 0;
+    WHERE (kind = 'action_taken' AND action = 'tool_call')
+        OR (kind = 'observation_received' AND call_id != '')
+    WINDOW next AS
+    (
+        PARTITION BY tenant, stream_id, call_id ORDER BY seq
+        ROWS BETWEEN CURRENT ROW AND 1 FOLLOWING
+    )
+)
+WHERE kind = 'action_taken';
 
 CREATE OR REPLACE VIEW dead_letters AS
 SELECT

@@ -1,6 +1,7 @@
 """The embedded object store: SeaweedFS in one process, S3 on loopback, one pair of keys."""
 
 import sys
+from io import BytesIO
 from pathlib import Path
 
 import msgspec
@@ -18,6 +19,9 @@ which a second state directory on the machine would share."""
 
 GRPC_ABOVE = 10_000
 """Each, S3 included, speaks gRPC this much above its port. Parts of SeaweedFS reckon with that."""
+
+
+_PROBE = "stack/ready"
 
 
 class Objects:
@@ -59,7 +63,7 @@ class Objects:
         )
 
     def ready(self) -> bool:
-        return bucket_exists(self._layout.store)
+        return takes_objects(self._layout.store)
 
     def _identities(self) -> bytes:
         return msgspec.json.encode(
@@ -80,8 +84,8 @@ class Objects:
         )
 
 
-def bucket_exists(store: S3Address) -> bool:
-    """Whether the store serves and has the bucket, which is made where it is missing."""
+def takes_objects(store: S3Address) -> bool:
+    """Whether the store takes an object now. Makes the bucket where it is missing."""
     client = Minio(
         store.endpoint,
         store.access_key,
@@ -93,6 +97,8 @@ def bucket_exists(store: S3Address) -> bool:
     try:
         if not client.bucket_exists(store.bucket):
             client.make_bucket(store.bucket)
+        # A gateway may answer before there is a volume to write to.
+        client.put_object(store.bucket, _PROBE, BytesIO(b"ready"), len(b"ready"))
     except (MinioException, HTTPError):
         return False
     return True

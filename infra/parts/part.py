@@ -17,12 +17,23 @@ class Command:
 class Part(Protocol):
     """One process of the stack."""
 
-    name: str
-    port: int
-    stop_s: float
-    """Seconds that a clean stop may take."""
-    stands_on: str | None
-    """The part without which this one neither starts nor runs."""
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def port(self) -> int:
+        """Where it listens once it is ready."""
+        ...
+
+    @property
+    def stop_s(self) -> float:
+        """Seconds that a clean stop may take."""
+        ...
+
+    @property
+    def stands_on(self) -> str | None:
+        """The part without which this one neither starts nor runs."""
+        ...
 
     def command(self) -> Command:
         """Write the part's configuration and say how to start it; called before every start.

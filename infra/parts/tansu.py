@@ -5,7 +5,7 @@ from pathlib import Path
 
 from infra.layout import LogLayout, S3Address
 from infra.log.topics import answers
-from infra.parts.objects import bucket_exists
+from infra.parts.objects import takes_objects
 from infra.parts.part import Command
 from schemas.errors import InfrastructureAwayError
 
@@ -29,7 +29,7 @@ class Tansu:
         self._store: S3Address = layout.store
 
     def command(self) -> Command:
-        if not bucket_exists(self._store):
+        if not takes_objects(self._store):
             raise InfrastructureAwayError(
                 "objects", f"bucket {self._store.bucket} at {self._store.endpoint} does not answer"
             )

@@ -29,9 +29,10 @@ _EXCEPTION = re.compile(
 class HttpWarehouse:
     """`url` is http(s)://user:password@host:port/database. Threads may share one."""
 
-    def __init__(self, url: str, *, patience_s: float = 20.0, timeout_s: float = 600.0) -> None:
+    def __init__(self, url: str, *, patience_s: float = 30.0, timeout_s: float = 600.0) -> None:
         parts = urlsplit(url)
-        self._url = f"{parts.scheme}://{parts.hostname}:{parts.port or 8123}/"
+        host = f"[{parts.hostname}]" if ":" in (parts.hostname or "") else parts.hostname
+        self._url = f"{parts.scheme}://{host}:{parts.port or 8123}/"
         self._headers = {
             "X-ClickHouse-User": unquote(parts.username or "default"),
             "X-ClickHouse-Key": unquote(parts.password or ""),
@@ -67,13 +68,14 @@ class HttpWarehouse:
         url = self._address(
             query=f"INSERT INTO {table} ({names}) FORMAT ArrowStream",
             insert_deduplication_token=token,
+            deduplicate_blocks_in_dependent_materialized_views="1",
             # one block a call, whatever the server's defaults: the token names the whole of it
             async_insert="0",
             max_insert_block_size=str(batch.num_rows),
             min_insert_block_size_rows="0",
             min_insert_block_size_bytes="0",
         )
-        body = sink.getvalue().to_pybytes()
+        body = sink.getvalue()
         with self._types.forgotten_on_error(table):
             patiently("warehouse", lambda: self._send(url, body), self._patience_s)
 
@@ -90,7 +92,7 @@ class HttpWarehouse:
             parameters["database"] = self._database
         return f"{self._url}?{urlencode(parameters)}"
 
-    def _send(self, url: str, body: bytes, once: bool = False) -> bytes:
+    def _send(self, url: str, body: bytes | pa.Buffer, once: bool = False) -> bytes:
         """One attempt. With `once`, only a request that cannot have arrived may be repeated."""
         try:
             response = self._pool.request(

@@ -32,7 +32,7 @@ class NativeWarehouse:
     """`url` is clickhouse://user:password@host:port/database. Threads take turns on one connection,
     which is made on first use and again after the server has gone."""
 
-    def __init__(self, url: str, *, patience_s: float = 20.0, timeout_s: float = 600.0) -> None:
+    def __init__(self, url: str, *, patience_s: float = 30.0, timeout_s: float = 600.0) -> None:
         parts = urlsplit(url)
         self._name = f"{parts.hostname}:{parts.port or 9000}"
         self._client = Client(
@@ -65,9 +65,8 @@ class NativeWarehouse:
         return list(to_rows(columns, [type_name for _, type_name in described]))
 
     def raw(self, sql: str, format: str) -> bytes:
-        """Formats made of rows only (JSONEachRow, TSV, CSV, RowBinary): the protocol carries no
-        others, so the server formats row by row."""
-        rows = self.rows(f"SELECT formatRow({quote(format)}, *) FROM ({sql})")  # noqa: S608
+        """Formats made of rows only, see `formatted`."""
+        rows = self.rows(formatted(sql, format))
         return b"".join(row.encode() if isinstance(row, str) else row for (row,) in rows)
 
     def insert(self, table: str, columns: Columns, token: str) -> None:
@@ -76,7 +75,11 @@ class NativeWarehouse:
         if not batch.num_rows:
             return
         sql = f"INSERT INTO {table} ({', '.join(map(quote_name, columns))}) VALUES"
-        settings = {"insert_deduplication_token": token, "async_insert": "0"}
+        settings = {
+            "insert_deduplication_token": token,
+            "deduplicate_blocks_in_dependent_materialized_views": "1",
+            "async_insert": "0",
+        }
 
         def send() -> None:
             self._warn_of_lost_token()
@@ -129,6 +132,13 @@ class NativeWarehouse:
                 raise AwayError(f"{self._name} does not answer") from error
             doubt = "; whether the statement ran is not known" if once else ""
             raise AwayError(f"{self._name} broke off: {error}{doubt}", again=not once) from error
+
+
+def formatted(sql: str, format: str) -> str:
+    """`sql` with each row as one text in `format`. The native protocol carries no formats, so the
+    server is asked for rows of them: JSONEachRow, TSV, CSV, RowBinary and others without a frame.
+    """
+    return f"SELECT formatRow({quote(format)}, *) FROM ({sql})"  # noqa: S608
 
 
 def _driver_values(array: pa.Array, type_name: str) -> list[Any]:

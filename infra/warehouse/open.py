@@ -9,7 +9,11 @@ from schemas.errors import InputError
 def open_warehouse(url: str) -> Warehouse:
     """http:// and https:// for the HTTP interface, clickhouse:// for the native protocol; each as
     scheme://user:password@host:port/database. Nothing is sent yet."""
-    scheme = urlsplit(url).scheme
+    try:
+        parts = urlsplit(url)
+        scheme, _ = parts.scheme, parts.port
+    except ValueError:  # its words would tell a part of the address, and that of the password
+        raise InputError("the warehouse's address is no URL") from None
     # Each adapter loads libraries that the other's users need not wait for.
     if scheme in ("http", "https"):
         from infra.warehouse.http import HttpWarehouse

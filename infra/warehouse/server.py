@@ -50,6 +50,7 @@ from infra.warehouse.protocol import WarehouseError
 USER = "planloop"
 PASSWORD_VARIABLE = "PLANLOOP_WAREHOUSE_PASSWORD"  # noqa: S105 - the variable's name
 MAX_BODY_BYTES = 512 << 20
+MAX_URL_BYTES = 1 << 20  # as on a server
 WHOLE_BYTES = 1 << 20  # a shorter answer is sent in one piece, with its length
 THREADS = 8  # requests in the engine at once; it spreads each over the cores itself
 
@@ -250,6 +251,8 @@ def main() -> None:
         log_level="warning",
         access_log=False,
         server_header=False,
+        http="h11",
+        h11_max_incomplete_event_size=MAX_URL_BYTES,
         timeout_graceful_shutdown=30,
     )
 

@@ -274,7 +274,9 @@ def test_repeat_of_a_failing_call_is_masked_until_it_succeeds() -> None:
     assert masked(rollout) == [1, 3]
 
 
-@pytest.mark.parametrize("arguments", ["", "[1]", "{", '{"a": NaN}', "null", '"{}"'])
+@pytest.mark.parametrize(
+    "arguments", ["", "[1]", "{", '{"a": NaN}', "null", '"{}"', '{"a":' * 600 + "1" + "}" * 600]
+)
 def test_call_whose_arguments_are_no_object_is_masked(arguments: str) -> None:
     rollout = Rollout(G, "a").call("search", arguments).call("book").verdict(True).end()
     assert masked(rollout) == [1]

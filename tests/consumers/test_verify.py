@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 from msgspec.structs import replace
 
-from consumers.archive import read_archive, segments
+from consumers.archive import read_archive, segments, write_segment
 from consumers.replay import Past
 from consumers.verify import Finding, VerifyReport, verify
 from infra.log import Record
@@ -110,6 +110,15 @@ def test_flipped_byte_of_a_segment_fails_and_names_it() -> None:
     store.objects[segment.key] = bytes(data)
     (finding,) = check(store).findings
     assert (finding.kind, finding.where) == ("segment", segment.key)
+
+
+def test_overlapping_segments_are_counted_and_harmless() -> None:
+    store = archived()
+    some = [r for batch in read_archive(store, ROLLOUTS.name, 0, 2, 5) for r in batch]
+    write_segment(store, ROLLOUTS.name, 0, 2, 5, some)
+    report = check(store)
+    assert report.ok
+    assert report.checked["overlapping segments"] == 1
 
 
 def test_missing_segment_fails() -> None:

@@ -187,17 +187,19 @@ def _count(warehouse: Warehouse, view: str) -> int:
     return warehouse.rows(f"SELECT count() FROM {view}")[0][0]
 
 
-def test_a_call_id_used_again_pairs_each_call_with_the_answer_after_it(
+def test_an_answer_under_a_call_id_used_again_belongs_to_the_call_before_it(
     warehouse: Warehouse,
 ) -> None:
     rollout = Rollout("g1", "e1")
+    rollout.writer.act(rollout.at, tool="search", arguments_json="{}", call_id="same")
     for error in ("", "denied"):
         rollout.writer.act(rollout.at, tool="search", arguments_json="{}", call_id="same")
         rollout.writer.observe(rollout.at, "x", tool="search", call_id="same", error_code=error)
     _write(warehouse, as_records(rollout.events))
     assert warehouse.rows("SELECT seq, answer_seq, error_code FROM tool_calls ORDER BY seq") == [
-        (1, 2, ""),
-        (3, 4, "denied"),
+        (1, None, None),
+        (2, 3, ""),
+        (4, 5, "denied"),
     ]
 
 

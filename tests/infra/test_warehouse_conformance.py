@@ -230,6 +230,14 @@ def test_a_query_without_rows_has_none(warehouse: Warehouse, table: str) -> None
     assert warehouse.rows("SELECT 1 WHERE 0") == []
 
 
+def test_raw_is_the_format_asked_for(server: AnyServer, warehouse: Warehouse) -> None:
+    if isinstance(server, EmbeddedWarehouse):
+        assert warehouse.raw("SELECT 1 AS x", "JSONEachRow") == b'{"x":1}\n'
+        return
+    with pytest.raises(WarehouseError, match="formatRow"):  # servers have it since 2020
+        warehouse.raw("SELECT 1 AS x", "JSONEachRow")
+
+
 def test_threads_may_share_one(warehouse: Warehouse, table: str) -> None:
     failures: list[BaseException] = []
 

@@ -13,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infra.warehouse import Warehouse, open_warehouse
+from infra.warehouse.native import formatted
 from schemas.errors import InputError
 from tests.infra.servers import EmbeddedWarehouse
 
@@ -143,6 +144,22 @@ def test_raw_is_the_format_asked_for(warehouse: Warehouse) -> None:
     assert json.loads(answer) == [1, "y"]
     stream = warehouse.raw("SELECT number FROM numbers(3)", "ArrowStream")
     assert pa.ipc.open_stream(stream).read_all().to_pydict() == {"number": [0, 1, 2]}
+
+
+@pytest.mark.parametrize("format", ["JSONEachRow", "TSV", "CSV", "RowBinary"])
+def test_rows_of_a_format_are_the_format(warehouse: Warehouse, format: str) -> None:
+    sql = "SELECT number AS n, 'a\\t😀' AS s, [1, 2] AS a FROM numbers(3)"
+    rows = [row for (row,) in warehouse.rows(formatted(sql, format))]
+    assert "".join(rows).encode() == warehouse.raw(sql, format)
+
+
+@pytest.mark.parametrize(
+    "url", ["http://u:se:cr/et@host/", "http://u:secret@[host/", "ftp://u:secret@h/"]
+)
+def test_an_address_that_is_none(url: str) -> None:
+    with pytest.raises(InputError) as caught:
+        open_warehouse(url)
+    assert "cr" not in str(caught.value)
 
 
 def test_insert_reaches_a_million_rows(warehouse: Warehouse) -> None:

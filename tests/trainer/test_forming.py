@@ -9,6 +9,7 @@ from schemas.governance_pb2 import (
     CURATION_OUTCOME_REMOVED,
 )
 from schemas.rollout_pb2 import DATA_SPLIT_DEV, DATA_SPLIT_TEST, DATA_SPLIT_TRAIN
+from schemas.topics import MAX_EVENT_BYTES
 from schemas.training_pb2 import TURN_ROLE_POLICY, TURN_ROLE_TOOL, TrainingRecord, Turn
 from streams.batches import batch_digest
 from tests.trainer.scene import TINY, Scene, call, policy_turn, record, tool_turn
@@ -196,10 +197,21 @@ def test_budgets_take_the_oldest_whole_groups(scene):
     formed = asked.care("p")
     assert formed is not None
     assert episodes(formed) == ["c/0", "c/1"]
-    assert asked.waiting == {"groups beyond the token budget": 2}
+    assert asked.waiting == {"groups beyond the budget": 2}
     formed = asked.supervised("p")
     assert formed is not None
     assert episodes(formed) == ["c/0"]
+
+
+def test_a_batch_fits_into_an_event(scene):
+    for number in range(700):
+        scene.curate(record(f"{number:03}{'e' * 400}", [policy_turn("ok")]))
+    asked = former(scene)
+    formed = asked.supervised("p")
+    assert formed is not None
+    assert formed.body.ByteSize() < MAX_EVENT_BYTES
+    assert len(formed.body.rows) + asked.waiting["records beyond the budget"] == 700
+    assert len(formed.body.rows) < 700
 
 
 def sampled(episode_id: str, ids: list[int], logprobs: list[float] | None) -> TrainingRecord:

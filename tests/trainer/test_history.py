@@ -43,6 +43,15 @@ def test_positions_are_the_next_offsets():
     assert history.read(made.log).positions == {(CURATION.name, 0): 4, (GROUPS.name, 0): 2}
 
 
+def test_what_the_edge_refuses_is_counted():
+    made = scene()
+    event = made.curate(record("a"))
+    event.record_curated.ClearField("record_id")
+    event.event_id, event.seq = "record:a#1", 1
+    made.log.write([event])
+    assert history.read(made.log).refused == 1
+
+
 def test_foreign_policies_are_not_ours_to_go_on_from():
     made = scene()
     event = Event(stream_id="policy:x", event_id="policy:x#0", producer="somebody")

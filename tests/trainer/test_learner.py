@@ -60,6 +60,22 @@ def test_supervised_gradient_is_that_of_equation_4():
     assert outcome.loss == pytest.approx(equation_4(fresh(), sequence.ids, kept).item(), rel=1e-5)
 
 
+def test_care_gradient_is_that_of_equation_10():
+    """Over all that was generated, masked turns included, at the ratio 1 of a first step."""
+    policy = fresh()
+    sequence = policy.codec.encode(RECORDS[0])
+    generated = [t for span in sequence.spans for t in range(span.start, span.end)]
+    assert len(generated) == sequence.generated
+    (-0.7 / 4 * -equation_4(policy, sequence.ids, generated)).neg().backward()
+    expected = gradients(policy)
+    weight = 1 / (4 * sequence.generated)
+    rows = cut(policy, sequence, weight=weight, advantage=-0.7, masked_too=True)
+    outcome, _ = Learner(policy, replace(TINY, gradient_clip=1e9)).optimise(rows, 1, "b", None)
+    assert outcome.loss == pytest.approx(0.7 / 4, rel=1e-5)
+    for one, other in zip(gradients(policy), expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-4, atol=1e-7)
+
+
 def turns(observation: str, masked_answer: str, last: str) -> list:
     return [
         call("cal.find", '{"day": 3}'),

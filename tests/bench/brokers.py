@@ -1,0 +1,85 @@
+"""The two brokers, each with a stack of its own, and topics that are filled or empty."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from confluent_kafka.admin import AdminClient
+
+from infra.log import Producer, ensure_topics
+from infra.settings import Settings
+from infra.stack import down, up
+from planloop.workers import Site
+from producers.workload import bench_records
+from schemas.event_pb2 import EventBatch
+from schemas.topics import ROLLOUTS, Topic
+
+BROKERS = ("tansu", "kafka")
+
+_REPOSITORY = Path(__file__).parent.parent.parent
+
+
+@contextmanager
+def running(broker: str) -> Iterator[Site]:
+    """A whole stack on one of BROKERS in a directory of its own, gone at the end."""
+    with tempfile.TemporaryDirectory(prefix="planloop-bench-") as folder:
+        settings = Settings(
+            state=Path(folder),
+            kafka_home=kafka_home() if broker == "kafka" else None,
+            kafka_bootstrap=None,
+            s3_endpoint=None,
+            warehouse_url=None,
+        )
+        try:
+            yield Site(settings, up(settings))
+        finally:
+            down(settings)
+
+
+def kafka_home() -> Path | None:
+    """An unpacked Apache Kafka, where there is one and a Java to run it."""
+    default = _REPOSITORY.parent / "shared" / "kafka"
+    home = Path(os.environ.get("PLANLOOP_KAFKA_HOME", default))
+    java = shutil.which("java") is not None or "JAVA_HOME" in os.environ
+    return home if java and (home / "libs").is_dir() else None
+
+
+@dataclass(frozen=True, slots=True)
+class Filled:
+    """A topic of whole groups; `per_record` events of an episode share a record."""
+
+    topic: str
+    per_record: int
+    records: int
+    events: int
+
+
+def filled(site: Site, events: int, per_record: int, *, index: bool = True) -> Filled:
+    """Write the workload once. `index` False leaves out what `encode` adds to the events."""
+    kind = "indexed" if index else "bare"
+    topic = replace(ROLLOUTS, name=f"{ROLLOUTS.name}.{kind}-{per_record}-{events}")
+    ensure_topics(site.endpoints.kafka, [topic])
+    producer = Producer(site.endpoints.kafka)
+    records = written = 0
+    for key, value in bench_records(events, per_record):
+        batch = EventBatch.FromString(value)
+        written += len(batch.events)
+        records += 1
+        if not index:
+            batch.ClearField("runs")
+            value = batch.SerializeToString()
+        producer.send(topic.name, key, value)
+    producer.close()
+    return Filled(topic.name, per_record, records, written)
+
+
+def emptied(site: Site, topics: Sequence[Topic]) -> None:
+    """Make topics anew, so that what is on them comes from one run."""
+    admin = AdminClient({"bootstrap.servers": site.endpoints.kafka})
+    for deleted in admin.delete_topics([topic.name for topic in topics]).values():
+        deleted.result(30)
+    ensure_topics(site.endpoints.kafka, topics)

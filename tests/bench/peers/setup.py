@@ -1,0 +1,27 @@
+"""Interpreters of the peers: neither can share planloop's environment, so each gets one."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+_REPOSITORY = Path(__file__).parent.parent.parent.parent
+
+PACKAGES = {
+    "faust": ("faust-streaming==0.15.3", "protobuf>=5.29,<8", "msgspec>=0.19"),
+    "quix": ("quixstreams==3.28.1", "protobuf>=5.29,<8", "msgspec>=0.19"),
+}
+"""What a peer needs; quixstreams brings the confluent-kafka that it is made for."""
+
+
+def interpreter(peer: str) -> Path:
+    """The peer's Python in .venv-<peer>, made on first use."""
+    folder = _REPOSITORY / f".venv-{peer}"
+    ready = folder / ".ready"
+    python = folder / "bin" / "python"
+    if not ready.exists():
+        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
+        subprocess.run(
+            [str(python), "-m", "pip", "install", "--quiet", *PACKAGES[peer]], check=True
+        )
+        ready.touch()
+    return python
