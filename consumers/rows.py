@@ -211,14 +211,10 @@ _ENVELOPE_TYPES = {
 
 def _envelope(events: Sequence[Event], read: _Read, order: Sequence[int]) -> Columns:
     """Arrays of the events' envelopes in the given order, by field."""
+    vetted = [list(map(getattr(read, name).__getitem__, order)) for name in _VETTED_FIELDS]
     unread = zip(*map(_read_envelope, map(events.__getitem__, order)), strict=True)
-    columns = [map(getattr(read, name).__getitem__, order) for name in _VETTED_FIELDS]
-    return {
-        name: arrow.array(values)
-        for (name, arrow), values in zip(
-            _ENVELOPE_TYPES.items(), chain(map(list, columns), unread), strict=True
-        )
-    }
+    columns = zip(_ENVELOPE_TYPES.items(), chain(vetted, unread), strict=True)
+    return {name: arrow.array(values) for (name, arrow), values in columns}
 
 
 _HOT_TYPES = {

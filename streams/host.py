@@ -19,8 +19,10 @@ from schemas.topics import Topic
 from schemas.validation import Refusal
 from streams.fold import Fold, Output
 
-KEEP_CLOSED = 4096
-"""Closed states that a partition keeps for each fold, to know duplicates and latecomers by."""
+EPOCH = 16_384
+"""Offsets in an epoch. A closed state is kept through the epoch in which it closed and the
+next one, to know duplicates and latecomers by. What is forgotten thus follows from offsets
+alone and is the same however the log is read."""
 
 LARGEST_RAW = 512 * 1024
 """Longer refused bytes go to the object store; the dead letter names them."""
@@ -44,11 +46,11 @@ class LogRecord(Protocol):
 
 
 class _Kept(msgspec.Struct, array_like=True):
-    """A fold's states in a snapshot, encoded; `closed` lists the closed keys, oldest first."""
+    """A fold's states in a snapshot, encoded; `closed` has the epoch in which a key closed."""
 
     version: int
     states: msgspec.Raw
-    closed: list[str]
+    closed: dict[str, int]
 
 
 class _Snapshot(msgspec.Struct, array_like=True):
@@ -74,7 +76,8 @@ class Host:
         self._trust = trust
         self._apart = all(fold.key("a key") == "a key" for fold in folds)
         self._states: list[dict[str, Any]] = [{} for _ in folds]
-        self._closed: list[dict[str, None]] = [{} for _ in folds]
+        self._closed: list[dict[str, int]] = [{} for _ in folds]
+        self._epoch_end = EPOCH
 
     def apply(self, records: Iterable[LogRecord]) -> Output:
         """Apply records of this partition in order; records seen before are passed over.
@@ -89,6 +92,10 @@ class Host:
             offset = record.offset
             if offset < self.next_offset:
                 continue
+            if offset >= self._epoch_end:
+                self._take(stretches, output)
+                stretches, newest = [], {}
+                self._begin_epoch(offset)
             self.next_offset = offset + 1
             stretch = newest.get(record.key)
             if stretch is None:
@@ -97,9 +104,24 @@ class Host:
                 stretch = newest[record.key] = []
                 stretches.append(stretch)
             stretch.append(record)
+        self._take(stretches, output)
+        return output
+
+    @property
+    def kept(self) -> int:
+        """How many states are in memory."""
+        return sum(map(len, self._states))
+
+    def _begin_epoch(self, offset: int) -> None:
+        epoch = offset // EPOCH
+        self._epoch_end = (epoch + 1) * EPOCH
+        for states, closed in zip(self._states, self._closed, strict=True):
+            for key in [key for key, closed_in in closed.items() if closed_in < epoch - 1]:
+                del closed[key], states[key]
+
+    def _take(self, stretches: Sequence[Sequence[LogRecord]], output: Output) -> None:
         for stretch in stretches:
             self._apply(stretch, output)
-        return output
 
     def _apply(self, records: Sequence[LogRecord], output: Output) -> None:
         key = records[0].key
@@ -128,10 +150,7 @@ class Host:
                     self._dead_letter(records[index], raw, within, refusal, by, output)
                 output.refused.clear()
             if state_key not in closed and fold.closed(state):
-                closed[state_key] = None
-                if len(closed) > KEEP_CLOSED:
-                    oldest = next(iter(closed))
-                    del closed[oldest], states[oldest]
+                closed[state_key] = self._epoch_end // EPOCH - 1
 
     def _dead_letter(
         self,
@@ -156,7 +175,7 @@ class Host:
                 self.refused,
                 {
                     fold.name: _Kept(
-                        fold.version, msgspec.Raw(msgspec.msgpack.encode(states)), list(closed)
+                        fold.version, msgspec.Raw(msgspec.msgpack.encode(states)), closed
                     )
                     for fold, states, closed in zip(
                         self._folds, self._states, self._closed, strict=True
@@ -179,8 +198,9 @@ class Host:
                 key: msgspec.msgpack.decode(state, type=fold.state_type)
                 for key, state in states.items()
             }
-            self._closed[index] = dict.fromkeys(kept.closed)
+            self._closed[index] = kept.closed
         self.next_offset = taken.next_offset
+        self._epoch_end = (max(taken.next_offset - 1, 0) // EPOCH + 1) * EPOCH
         self.events = taken.events
         self.refused = taken.refused
         return True

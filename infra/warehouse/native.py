@@ -75,26 +75,27 @@ class NativeWarehouse:
         if not batch.num_rows:
             return
         sql = f"INSERT INTO {table} ({', '.join(map(quote_name, columns))}) VALUES"
-        settings = {
-            "insert_deduplication_token": token,
-            "deduplicate_blocks_in_dependent_materialized_views": "1",
-            "async_insert": "0",
-        }
 
         def send() -> None:
-            self._warn_of_lost_token()
             # Made anew for each attempt: the driver changes the lists that it is given.
             data = [_driver_values(batch.column(name), types[name]) for name in columns]
-            self._client.execute(sql, data, columnar=True, settings=settings)
+            self._client.execute(sql, data, columnar=True, settings=self._settings(token))
 
         with self._types.forgotten_on_error(table):
             self._patiently(send)
 
-    def _warn_of_lost_token(self) -> None:
+    def _settings(self, token: str) -> dict[str, str]:
         server = self._client.connection.server_info
-        if server and server.used_revision < _TOKENS_SINCE and not self._warned:
+        if server and server.used_revision >= _TOKENS_SINCE:
+            return {
+                "insert_deduplication_token": token,
+                "deduplicate_blocks_in_dependent_materialized_views": "1",
+                "async_insert": "0",
+            }
+        if not self._warned:
             self._warned = True
-            log.warning("%s ignores insert tokens: a repeated insert is there twice", self._name)
+            log.warning("%s knows no insert tokens: a repeated insert is there twice", self._name)
+        return {}
 
     def close(self) -> None:
         with self._turn:

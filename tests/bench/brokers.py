@@ -3,6 +3,7 @@
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -50,12 +51,12 @@ def kafka_home() -> Path | None:
 
 @dataclass(frozen=True, slots=True)
 class Filled:
-    """A topic of whole groups; `per_record` events of an episode share a record."""
+    """A topic of whole groups. `size` is the bytes of records for each event."""
 
     topic: str
-    per_record: int
     records: int
     events: int
+    size: float
 
 
 def filled(site: Site, events: int, per_record: int, *, index: bool = True) -> Filled:
@@ -64,7 +65,7 @@ def filled(site: Site, events: int, per_record: int, *, index: bool = True) -> F
     topic = replace(ROLLOUTS, name=f"{ROLLOUTS.name}.{kind}-{per_record}-{events}")
     ensure_topics(site.endpoints.kafka, [topic])
     producer = Producer(site.endpoints.kafka)
-    records = written = 0
+    records = written = size = 0
     for key, value in bench_records(events, per_record):
         batch = EventBatch.FromString(value)
         written += len(batch.events)
@@ -72,14 +73,19 @@ def filled(site: Site, events: int, per_record: int, *, index: bool = True) -> F
         if not index:
             batch.ClearField("runs")
             value = batch.SerializeToString()
+        size += len(value)
         producer.send(topic.name, key, value)
     producer.close()
-    return Filled(topic.name, per_record, records, written)
+    return Filled(topic.name, records, written, size / written)
 
 
 def emptied(site: Site, topics: Sequence[Topic]) -> None:
     """Make topics anew, so that what is on them comes from one run."""
     admin = AdminClient({"bootstrap.servers": site.endpoints.kafka})
-    for deleted in admin.delete_topics([topic.name for topic in topics]).values():
-        deleted.result(30)
+    there = set(admin.list_topics(timeout=30).topics).intersection(topic.name for topic in topics)
+    if there:
+        for deleted in admin.delete_topics(sorted(there)).values():
+            deleted.result(30)
+        while there.intersection(admin.list_topics(timeout=30).topics):
+            time.sleep(0.05)
     ensure_topics(site.endpoints.kafka, topics)

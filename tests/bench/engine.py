@@ -5,11 +5,10 @@ what the workload was made to give. On each broker and for each size of record, 
 turns; the slow ones read shorter topics.
 """
 
-import uuid
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from infra.log import ensure_topics, read_range
+from infra.log import read_range
 from planloop.workers import Site
 from producers.schedules import default_schedule
 from producers.workload import EVENTS_PER_GROUP, SIZE
@@ -18,13 +17,13 @@ from schemas.rollout_pb2 import COST_UNIT_OUTPUT_TOKENS
 from schemas.topics import COMPETENCE, CURATION, GROUPS
 from streams.care import Phi, regime_of
 from tests.bench.brokers import Filled, emptied, filled, running
-from tests.bench.figures import Figure, Section
+from tests.bench.figures import Section
 from tests.bench.peers.setup import interpreter
-from tests.bench.race import Contender, Result, race, rates
+from tests.bench.race import Contender, Result, race, rates, ratio
 from tests.bench.stopwatch import Task
 
-OVER_PLAIN, OVER_FAUST, OVER_QUIX = 0.7, 20.0, 3.0
-"""What planloop's rate should be of theirs."""
+_TARGETS = {"plain loop": 0.7, "plain loop, no index": 0.7, "Quix Streams": 3.0, "Faust": 20.0}
+"""What planloop's rate should be over theirs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +56,13 @@ def _measure(site: Site, broker: str, load: Load, rounds: int, scale: float) -> 
         return filled(site, int(events * scale), load.per_record, index=index)
 
     main, bare = fill(load.events), fill(load.events, index=False)
+    planloop = _planloop(site, "planloop", main, "groups")
     contenders = [
         _reader(site, "consume alone", main, "consume"),
         _reader(site, "consume and parse", main, "parse"),
         _reader(site, "plain loop", main, "fold"),
         _reader(site, "plain loop, no index", bare, "fold"),
-        _planloop(site, "planloop", main, "groups"),
+        planloop,
         _planloop(site, "planloop, no index", bare, "groups"),
         _planloop(site, "planloop, all folds", fill(load.all_folds), "all"),
         _framework(site, "Quix Streams", "quix", fill(load.quix)),
@@ -70,17 +70,73 @@ def _measure(site: Site, broker: str, load: Load, rounds: int, scale: float) -> 
     ]
     runs = race(contenders, rounds)
     section = Section(
-        f"engine, {broker}, {load.per_record} a record ({main.bytes_an_event:.0f} bytes an event)",
-        [rates(contender, runs[contender.name]) for contender in contenders],
+        f"engine on {broker}, {load.per_record} a record, {main.size:.0f} bytes an event"
     )
-    targets = {
-        "plain loop": OVER_PLAIN,
-        "plain loop, no index": OVER_PLAIN,
-        "Quix Streams": OVER_QUIX,
-        "Faust": OVER_FAUST,
-    }
-    _compare(section, "planloop", targets)
-    section.notes.append(
-        "; ".join(f"{c.name}: {c.task.events:,} events" for c in contenders if c.task.events < main.events)
-    )
+    section.figures += [rates(contender, runs[contender.name]) for contender in contenders]
+    for base, target in _TARGETS.items():
+        measured = next(c for c in contenders if c.name == base)
+        section.figures.append(ratio(planloop, measured, runs, target))
+    short = [f"{c.name} {c.task.events:,}" for c in contenders if c.task.events < main.events]
+    section.notes.append(f"{main.events:,} events; shorter topics: {', '.join(short)}")
     return section
+
+
+def _reader(site: Site, name: str, topic: Filled, mode: str) -> Contender:
+    expected = _expected(topic) if mode == "fold" else None
+    return Contender(name, "tests.bench.peers.plain", _task(site, topic, mode), expected)
+
+
+def _planloop(site: Site, name: str, topic: Filled, mode: str) -> Contender:
+    return Contender(
+        name,
+        "tests.bench.planloop_engine",
+        _task(site, topic, mode),
+        _expected(topic),
+        prepare=lambda: emptied(site, (GROUPS, CURATION, COMPETENCE)),
+        results=lambda: _scored(site, GROUPS.name),
+    )
+
+
+def _framework(site: Site, name: str, module: str, topic: Filled) -> Contender:
+    output = replace(GROUPS, name=f"{GROUPS.name}.{module}")
+    return Contender(
+        name,
+        f"tests.bench.peers.{module}",
+        _task(site, topic, "", output.name),
+        _expected(topic),
+        interpreter(module),
+        prepare=lambda: emptied(site, (output,)),
+        results=lambda: _scored(site, output.name),
+    )
+
+
+def _task(site: Site, topic: Filled, mode: str, output: str = "") -> Task:
+    return Task(
+        bootstrap=site.endpoints.kafka,
+        topic=topic.topic,
+        records=topic.records,
+        events=topic.events,
+        output=output,
+        state=str(site.settings.state),
+        mode=mode,
+    )
+
+
+def _expected(topic: Filled) -> frozenset[Result]:
+    """What the workload was made to give: group n has (n mod 16) mod 5 successes of 4."""
+    phi = Phi.of(default_schedule(COST_UNIT_OUTPUT_TOKENS))
+    groups = range(topic.events // EVENTS_PER_GROUP)
+    successes = [(number, number % 16 % (SIZE + 1)) for number in groups]
+    return frozenset(
+        (f"bench-{number:08d}", regime_of(good / SIZE, phi), good) for number, good in successes
+    )
+
+
+def _scored(site: Site, topic: str) -> Iterator[Result]:
+    """The results on a topic of scored groups."""
+    for records in read_range(site.endpoints.kafka, topic, 0):
+        for record in records:
+            for event in EventBatch.FromString(record.value or b"").events:
+                if event.HasField("group_scored"):
+                    scored = event.group_scored
+                    yield event.group_id, scored.regime, scored.successes

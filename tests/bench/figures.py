@@ -13,11 +13,8 @@ from rich.table import Table
 
 @dataclass(frozen=True, slots=True)
 class Figure:
-    """A median with its spread. `cpu` is the same per second of the client's processor time.
-
-    `ratio` is `value` over that of the figure named `ratio_to`; `target` is what the ratio (or
-    the value, where there is no ratio) should reach. `bound` says what limits the figure.
-    """
+    """A median with its spread. `cpu` is the same by the client's processor time in place of the
+    wall, `target` what `value` should reach, `bound` what limits it."""
 
     name: str
     value: float
@@ -25,8 +22,6 @@ class Figure:
     low: float | None = None
     high: float | None = None
     cpu: float | None = None
-    ratio_to: str = ""
-    ratio: float | None = None
     target: float | None = None
     bound: str = ""
 
@@ -65,8 +60,8 @@ class Section:
 
 def print_section(section: Section) -> None:
     table = Table(title=section.title, title_justify="left", caption_justify="left")
-    for name in ("", "median", "unit", "spread", "per CPU s", "ratio", "to", "target", "bound by"):
-        numeric = name in ("median", "spread", "per CPU s", "ratio", "target")
+    for name in ("", "median", "unit", "spread", "by CPU", "target", "bound by"):
+        numeric = name in ("median", "spread", "by CPU", "target")
         table.add_column(name, justify="right" if numeric else "left", no_wrap=numeric)
     for figure in section.figures:
         spread = "" if figure.low is None else f"{_short(figure.low)} – {_short(figure.high)}"
@@ -76,8 +71,6 @@ def print_section(section: Section) -> None:
             figure.unit,
             spread,
             _short(figure.cpu),
-            "" if figure.ratio is None else f"{figure.ratio:.2f}",
-            figure.ratio_to,
             _short(figure.target),
             figure.bound,
         )

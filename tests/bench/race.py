@@ -3,7 +3,7 @@
 import statistics
 import subprocess
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -67,20 +67,30 @@ def _run(contender: Contender) -> Measured:
     return measured
 
 
-def rates(contender: Contender, runs: Sequence[Measured], target: float | None = None) -> Figure:
-    """Events a second of a contender's runs."""
+def rates(contender: Contender, runs: Sequence[Measured]) -> Figure:
+    """Events a second of a contender's runs, and how much of the time Python ran: the rest it
+    waited, for the broker or for a processor."""
     events = contender.task.events
+    python = statistics.median(run.python / run.wall for run in runs)
     return Figure.of(
         contender.name,
         [events / run.wall for run in runs],
         "events/s",
-        bound(runs),
+        f"Python {python:.0%}, waits {1 - python:.0%}",
         cpu=[events / run.cpu for run in runs],
-        target=target,
     )
 
 
-def bound(runs: Sequence[Measured]) -> str:
-    """How much of the time Python ran; the rest it waited, for the broker or for a processor."""
-    share = statistics.median(run.python / run.wall for run in runs)
-    return f"Python {share:.0%}, waits {1 - share:.0%}"
+def ratio(
+    contender: Contender, base: Contender, runs: Mapping[str, Sequence[Measured]], target: float
+) -> Figure:
+    """The contender's rate over that of `base`, by pairs of runs of one round."""
+    pairs = list(zip(runs[contender.name], runs[base.name], strict=True))
+    events, of_base = contender.task.events, base.task.events
+    return Figure.of(
+        f"{contender.name} / {base.name}",
+        [events / mine.wall / (of_base / theirs.wall) for mine, theirs in pairs],
+        "ratio",
+        cpu=[events / mine.cpu / (of_base / theirs.cpu) for mine, theirs in pairs],
+        target=target,
+    )

@@ -15,7 +15,7 @@ from infra.log import Producer, Record, ensure_topics
 from infra.settings import Endpoints, Settings
 from infra.stack import down, up
 from infra.warehouse import Warehouse
-from producers.generator import bench_records
+from producers.workload import bench_records
 from schemas.event_pb2 import EventBatch
 from schemas.topics import ROLLOUTS, Topic
 from schemas.validation import vet

@@ -70,7 +70,9 @@ class Stopwatch:
     def report(self, results: list[tuple[str, int, int]] | None = None) -> None:
         """Print what was measured. `results` are (group_id, regime, successes) of a program that
         keeps them to itself."""
-        wall, cpu, python = (after - before for before, after in zip(self._from, self._to, strict=True))
+        wall, cpu, python = (
+            after - before for before, after in zip(self._from, self._to, strict=True)
+        )
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         measured = Measured(wall, cpu, python, peak, results or [])
         sys.stdout.write(json.dumps(asdict(measured)) + "\n")

@@ -10,6 +10,7 @@ import pytest
 from google.protobuf.message import Message
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from consumers import blocks as cut
 from consumers.blocks import Block, Blocks
@@ -167,7 +168,7 @@ def _cut(records: Sequence[Record], sizes: Sequence[int]) -> list[tuple[str, int
 @given(st.lists(st.integers(1, 12), max_size=8))
 def test_blocks_are_cut_by_records_and_not_by_polls(sizes: list[int]) -> None:
     records = [
-        record._replace(offset=3 * record.offset)
+        replace(record, offset=3 * record.offset)
         for record in as_records([e for n in range(8) for e in done("g1", f"e{n}").events])
     ]
     assert _cut(records, sizes) == _cut(records, [])

@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from consumers.blocks import Blocks
 from consumers.tables import TABLES
@@ -205,7 +206,7 @@ def test_an_answer_under_a_call_id_used_again_belongs_to_the_call_before_it(
 
 def _again(records: Sequence[Record]) -> list[Record]:
     """The same events sent once more, later on the log."""
-    return [record._replace(offset=record.offset + 1000) for record in records]
+    return [replace(record, offset=record.offset + 1000) for record in records]
 
 
 def _shuffled(records: Sequence[Record]) -> list[Record]:

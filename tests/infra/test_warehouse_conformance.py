@@ -169,7 +169,7 @@ def test_a_token_is_taken_once(
         return
     assert count(warehouse, table) == 6
     assert [record.message for record in caplog.records] == [
-        f"127.0.0.1:{server.port} ignores insert tokens: a repeated insert is there twice"
+        f"127.0.0.1:{server.port} knows no insert tokens: a repeated insert is there twice"
     ]
 
 

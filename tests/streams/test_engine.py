@@ -14,7 +14,7 @@ from streams.competence import CompetenceFold
 from streams.driver import drive
 from streams.engine import LocalEngine, TooManyRefusedError
 from streams.groups import GroupFold
-from streams.host import Host
+from streams.host import EPOCH, Host
 from tests.streams.test_groups import a_busy_log, done, opened
 
 Plan = Callable[[str], None]
@@ -188,22 +188,32 @@ def test_a_release_that_refuses_most_of_the_log_is_stopped():
     assert max(log.committed.values(), default=0) < len(records)
 
 
-def test_states_are_bounded_and_closed_ones_go_first():
-    host = Host(ROLLOUTS, [GroupFold()])
+def test_closed_states_are_forgotten_by_offset_however_the_log_is_read():
+    """What comes late is known for what it is through the next epoch, and unknown after that."""
+    spread = 3 * EPOCH // 600
     records: list[Record] = []
-    for n in range(4500):
-        group = f"group-{n}"
-        events = [
-            opened(group),
-            *done(group, f"{group}/a").events,
-            *done(group, f"{group}/b").events,
-        ]
-        records.append(Record("planloop.rollouts", 0, n, group.encode(), encode(events), 1))
-    host.apply(records)
-    (states,) = host._states
-    assert len(states) == 4096
-    assert "group-0" not in states
-    assert "group-4499" in states
+    for n in range(600):
+        name = f"group-{n}"
+        events = [opened(name), *done(name, f"{name}/a").events, *done(name, f"{name}/b").events]
+        records.append(Record("planloop.rollouts", 0, n * spread, name.encode(), encode(events), 1))
+        if n in (150, 300, 599):
+            late = encode(done("group-10", "group-10/late").events)
+            records.append(Record("planloop.rollouts", 0, n * spread + 1, b"group-10", late, 1))
+    one_by_one = Host(ROLLOUTS, [GroupFold()])
+    expected = [event for record in records for event in one_by_one.apply([record]).events]
+    for size in (7, 100, len(records)):
+        host = Host(ROLLOUTS, [GroupFold()])
+        events: list[Event] = []
+        for start in range(0, len(records), size):
+            events += host.apply(records[start : start + size]).events
+            restored = Host(ROLLOUTS, [GroupFold()])
+            assert restored.restore(host.snapshot())
+            host = restored
+        assert sorted(distinct(events)) == sorted(distinct(expected))
+        assert host.kept == one_by_one.kept < 450
+    unknown = [e for e in expected if e.WhichOneof("body") == "dead_letter"]
+    assert sum(e.WhichOneof("body") == "verdict_came_late" for e in expected) == 1
+    assert {e.dead_letter.offset for e in unknown} == {599 * spread + 1}
 
 
 def test_competence_counts_each_score_once():

@@ -26,7 +26,9 @@ def main(given: Task) -> None:
     groups = Groups()
     whole: list[Group] = []
     clock = Stopwatch()
-    consumer.assign([TopicPartition(given.topic, number, OFFSET_BEGINNING) for number in partitions])
+    consumer.assign(
+        [TopicPartition(given.topic, number, OFFSET_BEGINNING) for number in partitions]
+    )
     clock.start()
     records = 0
     while records < given.records:
