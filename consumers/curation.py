@@ -20,7 +20,7 @@ from schemas.governance_pb2 import (
     RecordCurated,
     ReviewRequested,
 )
-from schemas.joined import Batch
+from schemas.joined import Indexed
 from schemas.rollout_pb2 import DATA_SPLIT_UNSPECIFIED
 from schemas.scoring_pb2 import EpisodeAssembled
 from schemas.topics import BODIES, ROLLOUTS
@@ -66,7 +66,7 @@ class CurationFold:
     def closed(self, state: CurationState) -> bool:
         return self._groups.closed(state.group)
 
-    def apply(self, state: CurationState, batch: Batch, output: Output) -> None:
+    def apply(self, state: CurationState, batch: Indexed, output: Output) -> None:
         scored_before = state.group.closed_at != 0
         grouped = Output()
         self._groups.apply(state.group, batch, grouped)
@@ -86,7 +86,7 @@ class CurationFold:
             elif body == "verdict_came_late":
                 self._late_verdict(state, event, output)
 
-    def _hold(self, state: CurationState, batch: Batch, refused: set[int]) -> None:
+    def _hold(self, state: CurationState, batch: Indexed, refused: set[int]) -> None:
         for run in batch.runs:
             if run.stream_id == state.group.group_id:
                 continue
@@ -113,7 +113,7 @@ class CurationFold:
         state.assembled = {}
 
     def _take_late(
-        self, state: CurationState, batch: Batch, refused: set[int], output: Output
+        self, state: CurationState, batch: Indexed, refused: set[int], output: Output
     ) -> None:
         """Episodes that begin and diagnoses that arrive after the score."""
         for run in batch.runs:

@@ -17,6 +17,7 @@ from infra.warehouse.protocol import Warehouse
 from schemas.errors import InfrastructureAwayError
 from schemas.event_pb2 import Event
 from schemas.topics import DEAD_LETTERS, ROLLOUTS, Topic
+from streams.engine import MAX_REFUSED_SHARE, REFUSED_WINDOW, TooManyRefusedError
 from streams.host import dead_letter
 
 CONSUMER = "warehouse"
@@ -73,7 +74,11 @@ class Delivery:
         self._wait_s = _FIRST_WAIT_S
 
     def add(self, blocks: Iterable[Block]) -> None:
-        self._waiting.extend(blocks)
+        """Take the next blocks. TooManyRefusedError for one that is mostly refused: it goes
+        nowhere, and neither do its dead letters."""
+        for block in blocks:
+            _check_refused(block)
+            self._waiting.append(block)
 
     @property
     def idle(self) -> bool:
@@ -165,3 +170,14 @@ class Delivery:
 def _buries(block: Block) -> bool:
     """Whether dead letters are the sink's business: those of rollouts come from their folds."""
     return block.topic.bodies != ROLLOUTS.bodies
+
+
+def _check_refused(block: Block) -> None:
+    refused = len(block.refused)
+    seen = refused + block.events
+    if _buries(block) and seen >= REFUSED_WINDOW and refused > MAX_REFUSED_SHARE * seen:
+        raise TooManyRefusedError(
+            f"{refused} of {seen} events of {block.topic.name} at offsets {block.first} to "
+            f"{block.last} were refused",
+            "mend the producer or the release, then start again",
+        )

@@ -22,6 +22,7 @@ from consumers.plain import Column, PlainReader, message_of, plain_name
 from consumers.tables import BODY_TABLES, ENVELOPE, EVENT_TABLE, HOT, TEXTS, BodyTable
 from schemas.descriptors import POOL
 from schemas.event_pb2 import Event
+from schemas.rules import CLOCK_UNTIL
 from schemas.topics import BODIES, BODY_NAMES
 from schemas.validation import Vetted
 
@@ -110,9 +111,9 @@ class _ArrowType:
 
 
 def times(values: Column) -> pa.Array:
-    """UTC microseconds as timestamps; 0, which stands for an unknown time, is null."""
+    """UTC microseconds as timestamps; what is no time (0, or beyond the edge's clock) is null."""
     numbers = np.fromiter(values, np.int64, len(values))
-    unknown = numbers == 0
+    unknown = (numbers <= 0) | (numbers >= CLOCK_UNTIL)
     return pa.array(numbers.view("datetime64[us]"), mask=unknown if unknown.any() else None)
 
 

@@ -9,11 +9,8 @@ as much a finding as what is derived and was not recorded.
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, fields
-from operator import attrgetter
+from dataclasses import dataclass, field
 from typing import Any
-
-from google.protobuf.message import DecodeError
 
 from consumers.archive import Objects, archived_partitions, read_segment, segments
 from consumers.curation import CurationFold
@@ -21,11 +18,11 @@ from consumers.difference import bits, first_difference, same_bits
 from consumers.replay import Past
 from infra.log import Record
 from infra.objects import ObjectMissingError
-from schemas.batch import Batch as RecordBatch
+from schemas.batch import Batch
 from schemas.errors import CheckFailedError
-from schemas.event_pb2 import Event, EventBatch
+from schemas.event_pb2 import Event
 from schemas.governance_pb2 import CURATION_OUTCOME_RETAINED
-from schemas.joined import Batch
+from schemas.joined import Indexed
 from schemas.rollout_pb2 import DATA_SPLIT_DEV, DATA_SPLIT_TEST
 from schemas.runs import Run, append_run
 from schemas.topics import (
@@ -34,7 +31,6 @@ from schemas.topics import (
     CURATION,
     DEAD_LETTERS,
     GROUPS,
-    MAX_RECORD_BYTES,
     ROLLOUTS,
     TRAINING,
     Topic,
@@ -136,11 +132,11 @@ def _read_recorded(past: Past, report: VerifyReport) -> _Recorded:
     recorded = _Recorded()
     for topic in RECORDED:
         for record in _each(past, topic):
-            batch = RecordBatch(record.value, record.key, topic, trust=False)
+            batch = Batch(record.value, record.key, topic, trust=False)
             for run in batch.runs:
                 for position in range(run.start, run.start + len(run.bodies)):
                     _keep(recorded, batch.event(position), report)
-            _check_index(record, batch.runs, report)
+            _check_index(record, topic, batch.runs, report)
     return recorded
 
 
@@ -173,7 +169,7 @@ def _recompute(
                     output = host.apply((record,))
                     report.checked["events"] += sum(len(run.bodies) for run in seen.runs)
                     if topic is ROLLOUTS:
-                        _check_index(record, seen.runs, report)
+                        _check_index(record, topic, seen.runs, report)
                     if output.events:
                         _compare(output, left, recorded, report)
                         _check_objects(output, store, report)
@@ -203,7 +199,7 @@ class _SeenRuns:
     def closed(self, state: bool) -> bool:
         return False
 
-    def apply(self, state: bool, batch: Batch, output: Output) -> None:
+    def apply(self, state: bool, batch: Indexed, output: Output) -> None:
         self.runs = batch.runs
 
 
@@ -251,30 +247,16 @@ def _check_surplus(left: dict[str, bytes], report: VerifyReport) -> None:
             report.checked["of another fold version"] += 1
 
 
-def _check_index(record: Record, found: list[Run], report: VerifyReport) -> None:
-    """The record's own index, where it has one, against the runs of its events."""
-    value = record.value or b""
-    if len(value) > MAX_RECORD_BYTES:
-        return
-    try:
-        index = EventBatch.FromString(value).runs
-    except DecodeError:
-        return
-    if not index:
-        return
+def _check_index(record: Record, topic: Topic, found: list[Run], report: VerifyReport) -> None:
+    """What a fold believes of the record, where it believes its index, against its events."""
+    believed: list[Run] = []
+    for run in Batch(record.value, record.key, topic).runs:
+        append_run(believed, run)
     report.checked["indexes"] += 1
-    told: list[Run] = []
-    start = 0
-    for run in index:
-        append_run(told, Run(start, *_index_fields(run)))
-        start += len(run.bodies)
-    if told != found:
-        wrong = next((t for t, f in zip(told, found, strict=False) if t != f), told)
+    if believed != found:
+        wrong = next((b for b, f in zip(believed, found, strict=False) if b != f), believed)
         detail = f"the index says {wrong}, its events say otherwise"
         report.findings.append(Finding("index", _place(record), detail))
-
-
-_index_fields = attrgetter(*(field.name for field in fields(Run) if field.name != "start"))
 
 
 def _check_batches(recorded: _Recorded, report: VerifyReport) -> None:

@@ -25,7 +25,7 @@ from infra.processes import alive, listens, living, start
 from schemas.errors import PlanloopError
 
 _TICK_S = 0.1
-_BACK_OFF_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0)
+_BACK_OFF_S = (0.0, 0.1, 0.2, 0.5, 1.0, 2.0)
 _SETTLED_S = 1.0
 """A part that ran this long before it died starts again at once."""
 

@@ -11,15 +11,14 @@ from typing import Protocol
 
 from google.protobuf.message import DecodeError
 
-from schemas.batch import LARGEST_BELIEVED, LazyBatch, append_run, event_of, text_of
-from schemas.batch import Batch as RecordBatch
+from schemas.batch import LARGEST_BELIEVED, Batch, LazyBatch, append_run, event_of, text_of
 from schemas.event_pb2 import Event
 from schemas.runs import ACTION, OBSERVATION, Run
 from schemas.topics import Topic
 from schemas.validation import Refusal
 
 
-class Batch(Protocol):
+class Indexed(Protocol):
     """Events as a fold reads them: runs first, single events where it must."""
 
     @property
@@ -57,7 +56,7 @@ class Joined:
         self.runs: list[Run] = []
         self.refusals: list[tuple[int, int | None, Refusal]] = []
         self._size = 0
-        self._parts: list[RecordBatch | _Singles] = []
+        self._parts: list[Batch | _Singles] = []
         self._starts: list[int] = []
         self._firsts: list[int] = []
         index, end = 0, len(values)
@@ -69,7 +68,7 @@ class Joined:
             if after == index or not self._take_singles(index, values[index:after]):
                 after = max(after, index + 1)
                 for record in range(index, after):
-                    self._take(record, RecordBatch(values[record], key, topic, trust=trust))
+                    self._take(record, Batch(values[record], key, topic, trust=trust))
             index = after
 
     def event(self, position: int) -> Event:
@@ -90,13 +89,13 @@ class Joined:
         """The bytes of the event at a position of a record that was not read as a single."""
         return self._parts[self._firsts.index(record)].raw(position)
 
-    def _add(self, record: int, part: RecordBatch | _Singles, size: int) -> None:
+    def _add(self, record: int, part: Batch | _Singles, size: int) -> None:
         self._parts.append(part)
         self._starts.append(self._size)
         self._firsts.append(record)
         self._size += size
 
-    def _take(self, record: int, batch: RecordBatch) -> None:
+    def _take(self, record: int, batch: Batch) -> None:
         for position, refusal in batch.refusals:
             self.refusals.append((record, position, refusal))
         for run in batch.runs:

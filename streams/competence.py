@@ -7,7 +7,7 @@ import msgspec
 
 from schemas.event_pb2 import Event
 from schemas.events import Stream
-from schemas.joined import Batch
+from schemas.joined import Indexed
 from schemas.scoring_pb2 import REGIME_UNSCORED, CompetenceMeasured
 from schemas.topics import BODIES, GROUPS
 from streams.fold import Output
@@ -53,7 +53,7 @@ class CompetenceFold:
     def closed(self, state: Competence) -> bool:
         return False
 
-    def apply(self, state: Competence, batch: Batch, output: Output) -> None:
+    def apply(self, state: Competence, batch: Indexed, output: Output) -> None:
         for run in batch.runs:
             for position, body in enumerate(run.bodies, run.start):
                 if body == _SCORED:

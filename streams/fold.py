@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Protocol, TypeVar
 
 from schemas.event_pb2 import Event
-from schemas.joined import Batch
+from schemas.joined import Indexed
 from schemas.topics import Topic
 from schemas.validation import Refusal
 
@@ -44,7 +44,7 @@ class Fold(Protocol[S]):
 
     def initial(self, key: str) -> S: ...
 
-    def apply(self, state: S, batch: Batch, output: Output) -> None:
+    def apply(self, state: S, batch: Indexed, output: Output) -> None:
         """Take one record. The edge's refusals in `batch.refusals` are not the fold's business."""
         ...
 

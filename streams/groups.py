@@ -17,7 +17,7 @@ import msgspec
 from schemas.batch import Run, append_run, run_of
 from schemas.event_pb2 import Event
 from schemas.events import event_id
-from schemas.joined import Batch
+from schemas.joined import Indexed
 from schemas.refusal_pb2 import (
     REASON_AFTER_END,
     REASON_GROUP_UNKNOWN,
@@ -81,7 +81,7 @@ class GroupFold:
     def closed(self, state: Group) -> bool:
         return state.closed_at != 0 or state.opened is None
 
-    def apply(self, state: Group, batch: Batch, output: Output) -> None:
+    def apply(self, state: Group, batch: Indexed, output: Output) -> None:
         for run in batch.runs:
             opened = state.opened
             if opened is None:
@@ -99,7 +99,7 @@ class GroupFold:
             else:
                 self._take(state, opened, run, batch, output)
 
-    def _open(self, state: Group, run: Run, batch: Batch, output: Output) -> None:
+    def _open(self, state: Group, run: Run, batch: Indexed, output: Output) -> None:
         event = batch.event(run.start)
         if event.stream_id != state.group_id or event.seq != 0:
             detail = "a group is opened by event 0 of the stream that bears its name"
@@ -110,7 +110,7 @@ class GroupFold:
         self._advance_clock(state, opened, run, batch, output)
 
     def _advance_clock(
-        self, state: Group, opened: Opened, run: Run, batch: Batch, output: Output
+        self, state: Group, opened: Opened, run: Run, batch: Indexed, output: Output
     ) -> None:
         for position, body in enumerate(run.bodies, run.start):
             if body == _CLOCK:
@@ -118,7 +118,7 @@ class GroupFold:
                 if opened.deadline and state.clock >= opened.deadline and not state.closed_at:
                     self._close(state, opened, state.clock, CLOSED_BY_DEADLINE, output)
 
-    def _take(self, state: Group, opened: Opened, run: Run, batch: Batch, output: Output) -> None:
+    def _take(self, state: Group, opened: Opened, run: Run, batch: Indexed, output: Output) -> None:
         episode = state.episodes.get(run.stream_id)
         if episode is None:
             episode = state.episodes[run.stream_id] = Episode(run.stream_id)
@@ -145,7 +145,7 @@ class GroupFold:
         opened: Opened,
         episode: Episode,
         run: Run,
-        batch: Batch,
+        batch: Indexed,
         output: Output,
     ) -> None:
         if run.first_seq < episode.next_seq:
@@ -188,7 +188,7 @@ class GroupFold:
         opened: Opened,
         episode: Episode,
         run: Run,
-        batch: Batch,
+        batch: Indexed,
         output: Output,
     ) -> None:
         """Events came before their predecessors: say so once for each hole, and wait."""
@@ -206,7 +206,7 @@ class GroupFold:
         hold(episode, run, batch)
 
     def _take_late(
-        self, state: Group, opened: Opened, run: Run, batch: Batch, output: Output
+        self, state: Group, opened: Opened, run: Run, batch: Indexed, output: Output
     ) -> None:
         stream = run.stream_id
         was_member = stream in state.scored_to
@@ -220,7 +220,7 @@ class GroupFold:
         state: Group,
         opened: Opened,
         run: Run,
-        batch: Batch,
+        batch: Indexed,
         was_member: bool,
         output: Output,
     ) -> None:
@@ -283,7 +283,7 @@ class GroupFold:
         return event
 
 
-def _unseen(next_seq: int, run: Run, batch: Batch) -> list[Run]:
+def _unseen(next_seq: int, run: Run, batch: Indexed) -> list[Run]:
     """The part of a run that is new to a stream seen up to `next_seq`: all, none or its tail."""
     if run.first_seq >= next_seq:
         return [run]

@@ -11,7 +11,7 @@ import msgspec
 
 from schemas.batch import ACTION, OBSERVATION, Run, event_of, run_of
 from schemas.event_pb2 import Event
-from schemas.joined import Batch
+from schemas.joined import Indexed
 from schemas.rollout_pb2 import (
     COST_UNIT_OUTPUT_TOKENS,
     COST_UNIT_TOOL_CALLS,
@@ -102,7 +102,7 @@ class Episode(msgspec.Struct, array_like=True):
         return self.termination != 0
 
 
-def hold(episode: Episode, run: Run, batch: Batch) -> None:
+def hold(episode: Episode, run: Run, batch: Indexed) -> None:
     """Keep events that came too early until what precedes them is here."""
     for position in range(run.start, run.start + len(run.bodies)):
         single = run_of(batch.event(position), position)
@@ -110,7 +110,7 @@ def hold(episode: Episode, run: Run, batch: Batch) -> None:
         episode.held.setdefault(single.first_seq, Held(single, marker))
 
 
-def take(episode: Episode, run: Run, batch: Batch) -> None:
+def take(episode: Episode, run: Run, batch: Indexed) -> None:
     """Advance the episode by a run that starts at its `next_seq`."""
     if episode.next_seq == 0:
         episode.started_at = run.earliest

@@ -31,13 +31,20 @@ def settings_of(state: Path, kafka_home: Path | None = None) -> Settings:
 
 
 @pytest.fixture(scope="session")
-def stack(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Endpoints]:
-    """The embedded stack, up for the whole session and shared: leave its parts alone."""
+def stack_settings(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Settings]:
+    """Settings of the embedded stack that is up for the whole session and shared."""
     settings = settings_of(tmp_path_factory.mktemp("stack"))
     try:
-        yield up(settings)
+        up(settings)
+        yield settings
     finally:
         down(settings)
+
+
+@pytest.fixture(scope="session")
+def stack(stack_settings: Settings) -> Endpoints:
+    """Where the session's embedded stack is. Leave its parts alone: others use them."""
+    return stack_settings.endpoints()
 
 
 @pytest.fixture

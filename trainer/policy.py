@@ -62,6 +62,8 @@ class Policy:
     @classmethod
     def load(cls, files: Mapping[str, bytes]) -> Self:
         """From the files of a checkpoint; InputError where they do not belong together."""
+        if lacking := {"config.json", "tokenizer.json", WEIGHTS} - files.keys():
+            raise InputError(f"the checkpoint lacks {sorted(lacking)}", "publish it whole")
         model = Qwen3ForCausalLM(Qwen3Config.from_dict(json.loads(files["config.json"])))
         tensors = safetensors.load(files[WEIGHTS])
         expected = {name: value.shape for name, value in model.state_dict().items()}

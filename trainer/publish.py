@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
+from schemas.errors import CheckFailedError
 from schemas.event_pb2 import Event
 from schemas.events import Stream, event_id
 from schemas.training_pb2 import BatchTrained, ObjectRef, PolicyPublished
@@ -57,10 +58,16 @@ def prefix(version: str) -> str:
     return f"policies/{version}/"
 
 
-def fetch(store: Store, version: str) -> Mapping[str, bytes]:
-    """The files of a policy by name."""
-    start = prefix(version)
-    return {key.removeprefix(start): store.get(key) for key, _ in store.list(start)}
+def fetch(store: Store, published: PolicyPublished) -> Mapping[str, bytes]:
+    """The files of a policy by name; CheckFailedError if its weights are not those announced."""
+    start = prefix(published.policy_version)
+    files = {key.removeprefix(start): store.get(key) for key, _ in store.list(start)}
+    if sha256(files.get(WEIGHTS, b"")).hexdigest() != published.weights.sha256:
+        raise CheckFailedError(
+            f"{start}{WEIGHTS} is not there or is not what was published",
+            "restore the policy's objects from a copy of the store",
+        )
+    return files
 
 
 def published_event(

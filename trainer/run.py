@@ -144,7 +144,8 @@ class _Run:
         version = self._history.policy_version
         if version is None:
             return self._new_policy()
-        files = publish.fetch(self._store, version)
+        published = self._history.policies[version].policy_published
+        files = publish.fetch(self._store, published)
         policy = Policy.load(files)
         check_window(self._config.window, policy.context_length)
         self._optimiser = files.get(publish.OPTIMISER)

@@ -17,6 +17,8 @@ from confluent_kafka import (
 from infra.log.topics import MAX_BATCH_BYTES, away, logger, partitions_in, partitions_of
 from schemas.errors import InputError
 
+_NOT_THERE = "is not on the log: removed by retention, or of another log"
+
 Place = tuple[str, int]
 """A topic and one of its partitions."""
 
@@ -71,6 +73,7 @@ class Reader:
                 "fetch.wait.max.ms": 100,
                 "fetch.queue.backoff.ms": 10,
                 "queued.max.messages.kbytes": 64 * 1024,
+                "reconnect.backoff.max.ms": 1000,
                 "error_cb": self._on_error,
             },
             logger=logger,
@@ -140,7 +143,7 @@ class Reader:
         asked = [TopicPartition(*place) for place in self._places]
         for at in self._consumer.position(asked):
             place = (at.topic, at.partition)
-            _, high = self._consumer.get_watermark_offsets(at, cached=True)
+            high = self._high(place)
             read_to = at.offset if at.offset >= 0 else self._first[place]
             if high >= 0:
                 lags[place] = (self._ended.get(place, read_to), high)
@@ -160,11 +163,18 @@ class Reader:
                 records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._ended[place] = message.offset() or 0
+                if self._high(place) < self._first[place]:
+                    # Kafka says so itself; the embedded broker reports an end and waits.
+                    raise away(f"{place[0]}/{place[1]}: position {self._first[place]} {_NOT_THERE}")
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                raise away(f"{place[0]}/{place[1]}: position not on the log: {error.str()}")
+                raise away(f"{place[0]}/{place[1]}: position {self._first[place]} {_NOT_THERE}")
             elif not error.retriable():
                 raise away(f"{place[0]}/{place[1]}: {error.str()}")
         return records
+
+    def _high(self, place: Place) -> int:
+        """The high watermark as of the last fetch; negative before the first one."""
+        return self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)[1]
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN and self._down_since is None:

@@ -20,7 +20,7 @@ MAX_BATCH_BYTES = MAX_RECORD_BYTES + 64 * 1024
 logger = logging.getLogger("planloop.log")
 """Where librdkafka's own messages go."""
 
-_ANSWER_S = 30.0
+_ANSWER_S = 10.0
 
 
 def away(message: str) -> InfrastructureAwayError:

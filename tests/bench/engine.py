@@ -65,8 +65,8 @@ def _measure(site: Site, broker: str, load: Load, rounds: int, scale: float) -> 
         planloop,
         _planloop(site, "planloop, no index", bare, "groups"),
         _planloop(site, "planloop, all folds", fill(load.all_folds), "all"),
-        _framework(site, "Quix Streams", "quix", fill(load.quix)),
-        _framework(site, "Faust", "faust", fill(load.faust)),
+        _framework(site, "Quix Streams", "quix_frame", fill(load.quix)),
+        _framework(site, "Faust", "faust_agent", fill(load.faust)),
     ]
     runs = race(contenders, rounds)
     section = Section(

@@ -59,12 +59,10 @@ def _measure(endpoints: Endpoints, per_record: int) -> list[Figure]:
     rates: dict[str, list[float]] = {name: [] for name in stages}
     for _ in range(ROUNDS):
         for name, work in stages.items():
-            warehouse = fresh_database(endpoints.warehouse_url)
-            start = time.perf_counter()
-            work(warehouse)
-            rates[name].append(EVENTS / (time.perf_counter() - start))
-            warehouse.execute(f"DROP DATABASE {warehouse.rows('SELECT currentDatabase()')[0][0]}")
-            warehouse.close()
+            with fresh_database(endpoints.warehouse_url) as warehouse:
+                start = time.perf_counter()
+                work(warehouse)
+                rates[name].append(EVENTS / (time.perf_counter() - start))
     median = {name: statistics.median(some) for name, some in rates.items()}
     bounds = {
         "parse": "protobuf",

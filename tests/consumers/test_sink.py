@@ -17,6 +17,7 @@ from infra.warehouse import Warehouse, WarehouseError
 from schemas.errors import InfrastructureAwayError
 from schemas.event_pb2 import Event, EventBatch
 from schemas.topics import COMPETENCE, CURATION, DEAD_LETTERS, GROUPS, ROLLOUTS, Topic, topic_of
+from streams.engine import TooManyRefusedError
 from tests.consumers.history import derived, rollouts, whole
 from tests.consumers.rollouts import done
 from tests.warehouses import fresh_database
@@ -26,10 +27,8 @@ FreshTopic = Callable[..., Topic]
 
 @pytest.fixture
 def warehouse(stack: Endpoints) -> Iterator[Warehouse]:
-    one = fresh_database(stack.warehouse_url)
-    yield one
-    one.execute(f"DROP DATABASE {one.rows('SELECT currentDatabase()')[0][0]}")
-    one.close()
+    with fresh_database(stack.warehouse_url) as fresh:
+        yield fresh
 
 
 class Log:
@@ -288,3 +287,15 @@ def test_a_dead_letter_too_long_for_the_log_is_kept_as_an_object(
     sink = WarehouseSink(log.broker, warehouse, kept.__setitem__, [log.topics[CURATION.name]])
     assert sink.run().letters == 1
     assert list(kept.values()) == [value]
+
+
+def test_a_block_that_is_mostly_refused_stops_the_sink_and_stays_on_the_log(
+    warehouse: Warehouse, log: Log
+) -> None:
+    bad = next(event for event in whole() if event.HasField("record_curated"))
+    bad.event_id = "another#1"
+    log.send_raw(CURATION, EventBatch(events=[bad] * 1200).SerializeToString(), "record:e1")
+    for _ in range(2):
+        with pytest.raises(TooManyRefusedError, match="1200 of 1200"):
+            log.sink(warehouse).run()
+    assert warehouse.rows("SELECT * FROM positions") == []

@@ -57,6 +57,13 @@ def test_weights_come_from_the_seed_alone():
     assert Policy.create(TINY.model, RECORDS, seed=4).files()[WEIGHTS] != first.files()[WEIGHTS]
 
 
+def test_half_a_checkpoint_is_refused():
+    files = Policy.create(TINY.model, RECORDS, seed=3).files()
+    del files["tokenizer.json"]
+    with pytest.raises(InputError, match="lacks"):
+        Policy.load(files)
+
+
 @pytest.mark.parametrize("change", [{"layers": 2}, {"hidden_size": 32}])
 def test_weights_of_another_shape_are_refused(change):
     files = Policy.create(TINY.model, RECORDS, seed=3).files()

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from schemas.errors import InputError
+from schemas.errors import CheckFailedError, InputError
 from schemas.event_pb2 import Event
 from schemas.topics import TRAINING
 from schemas.training_pb2 import BATCH_KIND_CARE, BATCH_KIND_SUPERVISED
@@ -243,6 +243,19 @@ def test_a_window_longer_than_the_policy_is_refused(tmp_path):
     wide = replace(TINY, model=replace(TINY.model, context_length=512), window=300)
     with pytest.raises(InputError, match="set `window` to 256 or less"):
         train(scene.log, scene.store, tmp_path, wide)
+
+
+@pytest.mark.parametrize("damage", ["gone", "changed"])
+def test_weights_that_are_not_those_published_are_refused(tmp_path, damage):
+    scene = filled()
+    version = run(scene, tmp_path).policy_version
+    key = f"policies/{version}/model.safetensors"
+    if damage == "gone":
+        del scene.store.objects[key]
+    else:
+        scene.store.objects[key] = scene.store.objects[key][:-1] + b"\x7f"
+    with pytest.raises(CheckFailedError, match="not there or is not what was published"):
+        run(scene, tmp_path)
 
 
 def test_one_trainer_at_a_time(tmp_path):

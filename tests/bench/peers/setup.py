@@ -7,15 +7,15 @@ from pathlib import Path
 _REPOSITORY = Path(__file__).parent.parent.parent.parent
 
 PACKAGES = {
-    "faust": ("faust-streaming==0.15.3", "protobuf>=5.29,<8", "msgspec>=0.19"),
-    "quix": ("quixstreams==3.28.1", "protobuf>=5.29,<8", "msgspec>=0.19"),
+    "faust_agent": ("faust-streaming==0.15.3", "protobuf>=5.29,<8", "msgspec>=0.19"),
+    "quix_frame": ("quixstreams==3.28.1", "protobuf>=5.29,<8", "msgspec>=0.19"),
 }
-"""What a peer needs; quixstreams brings the confluent-kafka that it is made for."""
+"""What a peer's module needs; quixstreams brings the confluent-kafka that it is made for."""
 
 
 def interpreter(peer: str) -> Path:
-    """The peer's Python in .venv-<peer>, made on first use."""
-    folder = _REPOSITORY / f".venv-{peer}"
+    """The Python of a peer's module in .venv-faust or .venv-quix, made on first use."""
+    folder = _REPOSITORY / f".venv-{peer.split('_')[0]}"
     ready = folder / ".ready"
     python = folder / "bin" / "python"
     if not ready.exists():
