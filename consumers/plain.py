@@ -10,6 +10,7 @@ its size: `bytes` become `<name>_bytes`, token ids and log-probabilities `<name>
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import chain, islice
 from operator import attrgetter
 from typing import Any
 
@@ -133,12 +134,14 @@ def _message_converter(field: FieldDescriptor) -> _Convert:
     def plain(messages: Sequence[Message]) -> list[msgspec.Struct]:
         return reader.structs(reader.columns(messages)) if messages else []
 
-    if field.is_repeated:
-        return lambda _, column: [plain(values) or None for values in column]
+    def repeated(_: Sequence[Message], column: Column) -> Column:
+        counts = [len(values) for values in column]
+        items = iter(plain(list(chain.from_iterable(column))))
+        return [list(islice(items, count)) or None for count in counts]
 
     def optional(messages: Sequence[Message], column: Column) -> Column:
         present = [message.HasField(name) for message in messages]
         found = iter(plain([value for value, there in zip(column, present, strict=True) if there]))
         return [next(found) if there else None for there in present]
 
-    return optional
+    return repeated if field.is_repeated else optional

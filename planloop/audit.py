@@ -84,10 +84,20 @@ def replay(
 def _rebuild(site: Site, past: Past, as_json: bool) -> None:
     with Stages(hidden=as_json).shown() as stages, warehouse_of(site) as warehouse:
         report = stages.begin("rebuild")
-        rebuilt = rebuild_tables(past, warehouse, on_progress=lambda events: report(events, ""))
+        rebuilt = rebuild_tables(past, warehouse, on_progress=lambda records: report(records, ""))
         stages.end("rebuild", f"{len(rebuilt)} tables")
     if as_json:
-        print_json([{**asdict(table), "equal": table.equal} for table in rebuilt])
+        print_json(
+            [
+                {
+                    "table": table.table,
+                    "before": table.before._asdict(),
+                    "after": table.after._asdict(),
+                    "equal": table.equal,
+                }
+                for table in rebuilt
+            ]
+        )
     else:
         print_table(
             "rebuilt from the log",

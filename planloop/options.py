@@ -50,6 +50,8 @@ def print_table(title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]
 def _cell(value: Any) -> str:
     if isinstance(value, float):
         return f"{value:.3f}"
+    if isinstance(value, int) and not isinstance(value, bool):
+        return f"{value:,}"
     return "" if value is None else str(value)
 
 

@@ -12,7 +12,7 @@ from infra.stack import up
 from infra.warehouse import Warehouse
 from planloop.process import process_to_end
 from planloop.stages import Stages
-from planloop.workers import Report, Site, warehouse_of
+from planloop.workers import Report, Site, run_worker, warehouse_of
 from producers.generator import generate
 from producers.importers import FORMATS, recognise
 from producers.importers.imported import ImportedLog, ImportReport, import_log
@@ -74,7 +74,7 @@ def train_once(site: Site, report: Report) -> "TrainReport":
     from trainer.run import train
 
     def told(progress: "Progress") -> None:
-        report(progress.step, f"{progress.stage} {progress.step}/{progress.steps}")
+        report(progress.step, progress.said())
 
     with KafkaLog(site.endpoints.kafka) as log:
         return train(
@@ -103,7 +103,10 @@ def run_log(path: Path | None, settings: Settings, stages: Stages) -> tuple[Site
     trained = train_once(site, stages.begin("train"))
     stages.end("train", said_of(trained))
     if trained.batches or trained.told_again:
-        processed = process_with_bars(site, stages)
+        report = stages.begin("publish")
+        for name in ("warehouse", "archive"):
+            run_worker(name, site, until_end=True, report=report)
+        stages.end("publish", "tables and archive hold the new policy")
     return site, Ran(imported, processed, trained)
 
 
@@ -121,4 +124,6 @@ def said_of(report: "TrainReport") -> str:
     if report.nothing_new:
         return "nothing new to train on"
     kinds = ", ".join(f"{batch.kind} on {batch.episodes} episodes" for batch in report.batches)
-    return f"{kinds}: {report.policy_version}"
+    aside = report.left_out | report.waiting
+    words = "".join(f"; {count} {reason}" for reason, count in sorted(aside.items()))
+    return f"{kinds}: {report.policy_version}{words}"

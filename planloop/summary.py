@@ -46,13 +46,12 @@ def summary(warehouse: Warehouse) -> dict[str, Any]:
 
 
 def show_summary(warehouse: Warehouse) -> None:
-    """The same for people: a line of counts and a table of regimes."""
+    """The same for people: counts, regimes and policies."""
     (counts,) = warehouse.rows(_COUNTS)
-    line = [
-        (name.replace("_", " "), f"{count:,}")
-        for name, count in zip(_COUNT_NAMES, counts, strict=True)
+    named = [
+        (name.replace("_", " "), count) for name, count in zip(_COUNT_NAMES, counts, strict=True)
     ]
-    print_table("on the log", [name for name, _ in line], [[count for _, count in line]])
+    print_table("on the log", ("what", "count"), named)
     print_table("groups by regime", _REGIME_COLUMNS, warehouse.rows(_REGIMES))
     policies = [row[0] for row in warehouse.rows(_POLICIES)]
     print_table("policies", ["policy"], [[policy] for policy in policies])

@@ -93,6 +93,11 @@ class KafkaTransport:
             milliseconds = int(self._timeout_s * 1000)
             settings: dict[str, Any] = {
                 "acks": "all",
+                # A broker that is killed between noting a sequence and storing its batch would
+                # take the retry for a duplicate and acknowledge what it does not have. Events
+                # have identities of their own, so a retry may store them twice.
+                "enable_idempotence": False,
+                "max_in_flight_requests_per_connection": 1,
                 "compression_type": "gzip",
                 "allow_auto_create_topics": False,
                 "max_request_size": MAX_RECORD_BYTES,

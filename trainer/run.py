@@ -8,16 +8,18 @@ same rows to the same bits, or told again with the same bytes.
 
 import fcntl
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 import torch
 
 from schemas.errors import CheckFailedError, InputError
 from schemas.event_pb2 import Event
-from schemas.training_pb2 import BATCH_KIND_SUPERVISED
+from schemas.training_pb2 import BATCH_KIND_SUPERVISED, TrainingRecord
 from trainer import history, manifest, publish
+from trainer.codec import UnfitRecordError
 from trainer.config import TrainConfig, check_window
 from trainer.forming import NAMES, Formed, Former, load_record
 from trainer.learner import Learner, Outcome, Progress
@@ -154,15 +156,20 @@ class _Run:
 
     def _new_policy(self) -> Policy | None:
         """A policy that stays unannounced until there is a batch for it."""
-        sources = list(self._history.curated())[: self._config.tokenizer_records]
-        if not sources:
+        read = list(islice(self._readable(), self._config.tokenizer_records))
+        if not read:
             return None
-        records = [load_record(self._store, event) for event in sources]
+        records = [record for _, record in read]
         policy = Policy.create(self._config.model, records, self._config.seed)
         taken = publish.checkpoint(policy, parent="", update=0, optimiser=None)
         self._version = taken.version
-        self._unannounced = taken, sources[-1]
+        self._unannounced = taken, read[-1][0]
         return policy
+
+    def _readable(self) -> Iterator[tuple[Event, TrainingRecord]]:
+        for event in self._history.curated():
+            with suppress(UnfitRecordError):
+                yield event, load_record(self._store, event)
 
     def _announce(self, formed: Formed) -> None:
         tenant = self._config.tenant

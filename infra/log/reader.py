@@ -15,9 +15,7 @@ from confluent_kafka import (
 )
 
 from infra.log.topics import MAX_BATCH_BYTES, away, logger, partitions_in, partitions_of
-from schemas.errors import InputError
-
-_NOT_THERE = "is not on the log: removed by retention, or of another log"
+from schemas.errors import InfrastructureAwayError, InputError
 
 Place = tuple[str, int]
 """A topic and one of its partitions."""
@@ -107,7 +105,7 @@ class Reader:
         if not messages:
             messages = self._consumer.consume(1, timeout_s)
             if not messages:
-                self._check_broker()
+                self._check()
                 return []
             messages += self._consumer.consume(max_records - 1, 0) if max_records > 1 else []
         self._down_since = None
@@ -163,11 +161,8 @@ class Reader:
                 records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
                 self._ended[place] = message.offset() or 0
-                if self._high(place) < self._first[place]:
-                    # Kafka says so itself; the embedded broker reports an end and waits.
-                    raise away(f"{place[0]}/{place[1]}: position {self._first[place]} {_NOT_THERE}")
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
-                raise away(f"{place[0]}/{place[1]}: position {self._first[place]} {_NOT_THERE}")
+                raise self._lost(place)
             elif not error.retriable():
                 raise away(f"{place[0]}/{place[1]}: {error.str()}")
         return records
@@ -180,8 +175,12 @@ class Reader:
         if error.code() == KafkaError._ALL_BROKERS_DOWN and self._down_since is None:
             self._down_since = time.monotonic()
 
-    def _check_broker(self) -> None:
-        """After a long silence that began with losing every broker, ask for one."""
+    def _check(self) -> None:
+        """Find out whether a silence has a cause that will not pass."""
+        for place in self._places:
+            # Kafka refuses a position beyond its end; the embedded broker waits for it.
+            if place not in self._ended and 0 <= self._high(place) < self._first[place]:
+                raise self._lost(place)
         if self._down_since is None or time.monotonic() - self._down_since < self._patience_s:
             return
         try:
@@ -192,6 +191,10 @@ class Reader:
                 f"no broker at {self._bootstrap} for {self._patience_s:g} s: {reason}"
             ) from None
         self._down_since = None
+
+    def _lost(self, place: Place) -> InfrastructureAwayError:
+        at = f"position {self._first[place]} of {place[0]}/{place[1]}"
+        return away(f"{at} is not on the log: removed by retention, or of another log")
 
 
 def read_range(
@@ -206,14 +209,15 @@ def read_range(
     try:
         while True:
             records = reader.poll()
+            if records and end is None:
+                end = reader.lag()[topic, partition][1]
+            done = reader.at_end
+            if end is not None and records and records[-1].offset >= end - 1:
+                records = [record for record in records if record.offset < end]
+                done = True
             if records:
-                if end is None:
-                    end = reader.lag()[topic, partition][1]
-                if records[-1].offset >= end - 1:
-                    yield [record for record in records if record.offset < end]
-                    return
                 yield records
-            if reader.at_end:
+            if done:
                 return
     finally:
         reader.close()

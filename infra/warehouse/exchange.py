@@ -34,9 +34,13 @@ _CONTENT_TYPES = {
 }
 
 UNKNOWN_FORMAT, READONLY, TOO_LARGE, CANNOT_DECOMPRESS = 73, 164, 396, 354
+INVALID_SESSION_TIMEOUT = 374
 REQUIRED_PASSWORD, AUTHENTICATION_FAILED = 194, 516
 _STATUS = {
-    **dict.fromkeys((36, 42, 43, 44, 53, 62, 69, 117, 168, 223, 377, 456, 457, 636), 400),
+    **dict.fromkeys(
+        (INVALID_SESSION_TIMEOUT, 36, 42, 43, 44, 53, 62, 69, 117, 168, 223, 377, 456, 457, 636),
+        400,
+    ),
     **dict.fromkeys((6, 25, 26, 27, 33, 38, 41, 72, 130, 131, 376, CANNOT_DECOMPRESS), 400),
     **dict.fromkeys((16, 46, 47, 50, 56, 60, 73, 81, 115, 372, 78), 404),
     **dict.fromkeys((AUTHENTICATION_FAILED, 192, 193, 497), 403),
@@ -115,9 +119,15 @@ def read_request(
             if name.startswith("param_")
         },
         session_id=url.get("session_id", ""),
-        session_timeout=min(float(url.get("session_timeout", "60") or 60), 3600.0),
+        session_timeout=_session_timeout(url.get("session_timeout", "60")),
         session_must_exist=url.get("session_check", "0") == "1",
     )
+
+
+def _session_timeout(text: str) -> float:
+    if not text.isdecimal() or not 0 < int(text) <= 3600:
+        raise WarehouseError(INVALID_SESSION_TIMEOUT, f"Invalid session timeout: {text!r}")
+    return float(text)
 
 
 def _not_done(what: str) -> WarehouseError:

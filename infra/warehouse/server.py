@@ -102,9 +102,10 @@ class WarehouseServer:
 
     async def _answer(self, http: HttpRequest) -> Response:
         url = dict(http.query_params)
+        query_id = url.get("query_id", "")
         headers = {
             "X-ClickHouse-Server-Display-Name": USER,
-            "X-ClickHouse-Query-Id": url.get("query_id") or str(uuid.uuid4()),
+            "X-ClickHouse-Query-Id": query_id if _is_header(query_id) else str(uuid.uuid4()),
             "X-ClickHouse-Timezone": self._engine.timezone,
         }
         if url.get("add_http_cors_header") == "1" and "origin" in http.headers:
@@ -135,6 +136,9 @@ class WarehouseServer:
     async def _body(self, http: HttpRequest) -> bytes:
         parts: list[bytes] = []
         size = 0
+        announced = http.headers.get("content-length", "0")
+        if announced.isdecimal() and int(announced) > self._max_body:
+            raise too_large(self._max_body)
         async for part in http.stream():
             size += len(part)
             if size > self._max_body:
@@ -199,6 +203,10 @@ class Chunks:
         with self._turn:
             if isinstance(self._source, Generator):
                 self._source.close()
+
+
+def _is_header(text: str) -> bool:
+    return bool(text) and text.isascii() and text.isprintable()
 
 
 def _head(chunks: Chunks) -> tuple[list[bytes], bool]:

@@ -15,13 +15,13 @@ from infra.log import Producer, Record, ensure_topics
 from infra.settings import Endpoints, Settings
 from infra.stack import down, up
 from infra.warehouse import Warehouse
-from producers.workload import bench_records
+from producers.workload import EVENTS_PER_GROUP, bench_records
 from schemas.event_pb2 import EventBatch
 from schemas.topics import ROLLOUTS, Topic
 from schemas.validation import vet
 from tests.warehouses import fresh_database
 
-EVENTS = 500_000
+EVENTS = 5_000 * EVENTS_PER_GROUP
 ROUNDS = 5
 TARGET = 150_000.0
 
@@ -44,7 +44,7 @@ def run() -> list[Figure]:
 
 def _measure(endpoints: Endpoints, per_record: int) -> list[Figure]:
     records = [
-        Record(ROLLOUTS.name, 0, offset, key, value, 1_750_000_000_000_000 + offset)
+        Record(ROLLOUTS.name, 0, offset, key.encode(), value, 1_750_000_000_000_000 + offset)
         for offset, (key, value) in enumerate(bench_records(EVENTS, per_record))
     ]
     topic = _on_the_broker(endpoints.kafka, records, per_record)

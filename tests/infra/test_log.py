@@ -330,9 +330,7 @@ def test_aborted_transactions_leave_gaps_that_nobody_minds(kafka: str) -> None:
     assert [r.value for batch in batches for r in batch] == values
     assert [r.offset for batch in batches for r in batch] == [0, 1, 2, 8, 9, 10]
     assert [r.value for b in read_range(kafka, topic, 0, 3, 8) for r in b] == [b"c0"]
-    assert list(read_range(kafka, topic, 0, 4, 6)) == [[]] or not any(
-        read_range(kafka, topic, 0, 4, 6)
-    )
+    assert list(read_range(kafka, topic, 0, 4, 6)) == []
     with reading(kafka, topic) as reader:
         assert [r.value for r in read_to_end(reader)] == values
         assert reader.lag() == {(topic, 0): (16, 16)}
@@ -350,7 +348,7 @@ def test_the_largest_record_fits(broker: str, fresh_topic: FreshTopic) -> None:
     assert [r.value for r in whole(broker, topic)] == [value, b"after it"]
 
 
-def test_a_larger_record_of_someone_else_is_delivered(stack: object, broker: str) -> None:
+def test_a_larger_record_of_someone_else_is_delivered(broker: str) -> None:
     """What the edge would refuse reaches the reader, who is to dead-letter it."""
     topic = Topic(f"large.{os.urandom(6).hex()}", str, 1, -1, frozenset(), "")  # pyright: ignore[reportArgumentType]
     ensure_topics(broker, [topic])
@@ -413,7 +411,7 @@ def test_a_refused_record_is_reported_once(broker: str, fresh_topic: FreshTopic)
     producer = Producer(broker)
     producer.send(topic, "key", b"stays")
     producer.flush()
-    with pytest.raises(InfrastructureAwayError, match="[Uu]nknown partition"):
+    with pytest.raises(InfrastructureAwayError, match=r"[Uu]nknown partition"):
         send_and_flush(producer, topic, b"no such partition", 99)
     producer.send(topic, "key", b"after it")
     producer.close()
@@ -436,7 +434,7 @@ def test_a_position_beyond_the_end_is_an_error(broker: str, fresh_topic: FreshTo
     producer.send(topic, "key", b"x")
     producer.close()
     reader = Reader(broker, {(topic, 0): 1000})
-    with pytest.raises(InfrastructureAwayError, match="position 1000 is not on the log"):
+    with pytest.raises(InfrastructureAwayError, match=r"position 1000 of .* is not on the log"):
         read_to_end(reader)
     reader.close()
 

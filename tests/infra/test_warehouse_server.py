@@ -7,6 +7,7 @@ import itertools
 import json
 import os
 import random
+import socket
 import subprocess
 import sys
 import threading
@@ -21,6 +22,8 @@ import pyarrow.parquet as pq
 import pytest
 import urllib3
 
+from infra.warehouse import WarehouseError
+from infra.warehouse.exchange import decompress, status_of
 from infra.warehouse.http import HttpWarehouse
 from tests.infra.servers import PASSWORD, EmbeddedWarehouse, free_port
 
@@ -446,6 +449,34 @@ def test_what_is_not_done_is_said(client: httpx.Client) -> None:
     said = client.post("/", params={"query": "SELECT 1"}, files={"t": b"1\n"})
     assert said.status_code == 501
     assert client.post("/elsewhere", content="SELECT 1").status_code == 404
+
+
+def test_a_body_too_large_is_refused_before_it_is_sent(embedded: EmbeddedWarehouse) -> None:
+    with socket.create_connection(("127.0.0.1", embedded.port), 10) as client:
+        client.sendall(
+            b"POST /?user=planloop&password=pass+word%27s HTTP/1.1\r\nHost: x\r\n"
+            b"Content-Length: 999999999999\r\n\r\n"
+        )
+        assert client.recv(1000).startswith(b"HTTP/1.1 413 ")
+
+
+def test_a_body_too_large_once_unpacked_is_refused() -> None:
+    bomb = gzip.compress(bytes(10_000_000))
+    assert len(decompress(bomb, "gzip", 10_000_000)) == 10_000_000
+    with pytest.raises(WarehouseError) as caught:
+        decompress(bomb, "gzip", 9_999_999)
+    assert status_of(caught.value) == 413
+
+
+@pytest.mark.parametrize(
+    "params",
+    [{"query_id": "a\r\nX-Evil: 1"}, {"query_id": "ü😀"}, {"default_format": "CSV\n"},
+     {"session_id": "x", "session_timeout": "soon"}, {"session_id": "x", "session_timeout": "1e9"}],
+)  # fmt: skip
+def test_nothing_from_the_url_breaks_a_header(client: httpx.Client, params: dict[str, str]) -> None:
+    said = client.post("/", content="SELECT 1", params=params)
+    assert said.status_code in (200, 400, 404)
+    assert "X-Evil" not in said.headers
 
 
 def test_only_loopback_without_a_password(tmp_path: Path) -> None:

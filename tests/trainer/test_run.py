@@ -11,6 +11,7 @@ import torch
 
 from schemas.errors import CheckFailedError, InputError
 from schemas.event_pb2 import Event
+from schemas.rollout_pb2 import DATA_SPLIT_TEST
 from schemas.topics import TRAINING
 from schemas.training_pb2 import BATCH_KIND_CARE, BATCH_KIND_SUPERVISED
 from schemas.validation import check
@@ -133,6 +134,16 @@ def test_records_with_nothing_to_learn_publish_nothing(tmp_path):
     assert report.nothing_new
     assert not told(scene.log)
     assert not policies(scene.store)
+
+
+def test_a_record_of_a_held_out_task_does_not_even_reach_the_tokenizer(tmp_path):
+    plain, leaking = filled(), filled()
+    hidden = record("hidden")
+    hidden.split = DATA_SPLIT_TEST
+    leaking.curate(hidden)
+    report = run(leaking, tmp_path / "leaking")
+    assert report.left_out["a record's task is held out"] == 1
+    assert report.policy_version == run(plain, tmp_path / "plain").policy_version
 
 
 def test_death_at_any_moment_loses_and_repeats_nothing(tmp_path):
