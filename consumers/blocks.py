@@ -25,7 +25,7 @@ from streams.host import LogRecord
 BLOCK_EVENTS = 65_536
 BLOCK_BYTES = 64 * 1024 * 1024
 
-_CHUNK_EVENTS = 2_000
+_CHUNK_EVENTS = 1_000
 """Events converted at a time: few enough for them to stay in the processor's cache."""
 
 

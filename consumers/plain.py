@@ -6,7 +6,8 @@ both the typed columns and the JSON text are made from that one reading.
 
 In plain values an enum is its name in lower case without the type's prefix ("tool_call"),
 an unset optional field is None, a nested message is a struct, and what would be bulk is
-its size: `bytes` become `<name>_bytes`, token ids and log-probabilities `<name>_count`.
+its size: `bytes` become `<name>_bytes`, token ids `<name>_count`. Log-probabilities, of
+which there is one for each token id, are left out.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -21,7 +22,6 @@ from google.protobuf.message import Message
 Column = Sequence[Any]
 _Convert = Callable[[Sequence[Message], Column], Column]
 
-_BULK = (FieldDescriptor.TYPE_UINT32, FieldDescriptor.TYPE_FLOAT)
 _TEXT = (FieldDescriptor.TYPE_STRING, FieldDescriptor.TYPE_ENUM)
 
 
@@ -47,7 +47,7 @@ def _prefix(enum: EnumDescriptor) -> str:
 def plain_name(field: FieldDescriptor) -> str:
     """What a field is called among plain values."""
     if field.is_repeated:
-        return f"{field.name}_count" if field.type in _BULK else field.name
+        return f"{field.name}_count" if _is_bulk(field) else field.name
     return f"{field.name}_bytes" if field.type == FieldDescriptor.TYPE_BYTES else field.name
 
 
@@ -63,7 +63,7 @@ class PlainReader:
     """Reads messages of one type. Compiled once; `columns` and `json` are what runs per block."""
 
     def __init__(self, descriptor: Descriptor) -> None:
-        fields = list(descriptor.fields)
+        fields = [field for field in descriptor.fields if not _is_logprobs(field)]
         self.names = tuple(plain_name(field) for field in fields)
         self._get = attrgetter(*(field.name for field in fields))
         self._single = len(fields) == 1
@@ -101,13 +101,21 @@ class PlainReader:
 _encode = msgspec.json.Encoder().encode
 
 
+def _is_bulk(field: FieldDescriptor) -> bool:
+    return field.is_repeated and field.type == FieldDescriptor.TYPE_UINT32
+
+
+def _is_logprobs(field: FieldDescriptor) -> bool:
+    return field.is_repeated and field.type == FieldDescriptor.TYPE_FLOAT
+
+
 def _is_text(field: FieldDescriptor) -> bool:
     return field.type in _TEXT and not field.is_repeated
 
 
 def _converter(field: FieldDescriptor) -> _Convert | None:
     """How the raw column of a field becomes plain; None where it is plain as it is."""
-    if field.is_repeated and field.type in _BULK:
+    if _is_bulk(field):
         return lambda _, column: [len(values) or None for values in column]
     if field.type == FieldDescriptor.TYPE_MESSAGE:
         return _message_converter(field)

@@ -91,8 +91,8 @@ BODY_TABLES: tuple[BodyTable, ...] = (
     BodyTable(
         "competence_facts",
         "competence_measured",
-        _IDENTITY | {"policy": "policy_version"} | _AT,
-        _same("scope name groups episodes successes success_rate last_regime from_group_id"),
+        _IDENTITY | _same("group_id") | {"policy": "policy_version"} | _AT,
+        _same("scope name episodes successes success_rate regime"),
     ),
     BodyTable(
         "record_facts",

@@ -12,7 +12,7 @@ from typing import Literal
 
 import msgspec
 
-from schemas.errors import InfrastructureAwayError
+from schemas.errors import InfrastructureAwayError, InputError
 
 LOOPBACK = "127.0.0.1"
 _PORTS = range(20_000, 22_700)
@@ -78,7 +78,7 @@ class WarehouseLayout(msgspec.Struct, frozen=True):
 
     @property
     def url(self) -> str:
-        return f"http://planloop:{self.password}@{LOOPBACK}:{self.port}/default"
+        return f"http://planloop:{self.password}@{LOOPBACK}:{self.port}/planloop"
 
     def __repr__(self) -> str:
         return f"WarehouseLayout({self.port})"
@@ -93,11 +93,14 @@ class Layout(msgspec.Struct, frozen=True):
 
     @classmethod
     def load(cls, state: Path) -> "Layout | None":
-        """The layout of a state directory, None where `up` has never run."""
+        """The layout of a state directory, None where `up` has never run; InputError if broken."""
+        path = state / "stack.json"
         try:
-            return msgspec.json.decode((state / "stack.json").read_bytes(), type=cls)
+            return msgspec.json.decode(path.read_bytes(), type=cls)
         except FileNotFoundError:
             return None
+        except msgspec.MsgspecError as error:
+            raise InputError(f"{path} cannot be read: {error}") from None
 
     def save(self, state: Path) -> None:
         write_private(state / "stack.json", msgspec.json.format(msgspec.json.encode(self)))

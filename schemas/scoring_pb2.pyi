@@ -198,21 +198,17 @@ class VerdictCameLate(_message.Message):
     def __init__(self, episode_id: _Optional[str] = ..., late_event_id: _Optional[str] = ..., success: _Optional[bool] = ..., progress: _Optional[float] = ..., was_member: _Optional[bool] = ...) -> None: ...
 
 class CompetenceMeasured(_message.Message):
-    __slots__ = ("scope", "name", "groups", "episodes", "successes", "success_rate", "last_regime", "from_group_id")
+    __slots__ = ("scope", "name", "episodes", "successes", "success_rate", "regime")
     SCOPE_FIELD_NUMBER: _ClassVar[int]
     NAME_FIELD_NUMBER: _ClassVar[int]
-    GROUPS_FIELD_NUMBER: _ClassVar[int]
     EPISODES_FIELD_NUMBER: _ClassVar[int]
     SUCCESSES_FIELD_NUMBER: _ClassVar[int]
     SUCCESS_RATE_FIELD_NUMBER: _ClassVar[int]
-    LAST_REGIME_FIELD_NUMBER: _ClassVar[int]
-    FROM_GROUP_ID_FIELD_NUMBER: _ClassVar[int]
+    REGIME_FIELD_NUMBER: _ClassVar[int]
     scope: str
     name: str
-    groups: int
     episodes: int
     successes: int
     success_rate: float
-    last_regime: Regime
-    from_group_id: str
-    def __init__(self, scope: _Optional[str] = ..., name: _Optional[str] = ..., groups: _Optional[int] = ..., episodes: _Optional[int] = ..., successes: _Optional[int] = ..., success_rate: _Optional[float] = ..., last_regime: _Optional[_Union[Regime, str]] = ..., from_group_id: _Optional[str] = ...) -> None: ...
+    regime: Regime
+    def __init__(self, scope: _Optional[str] = ..., name: _Optional[str] = ..., episodes: _Optional[int] = ..., successes: _Optional[int] = ..., success_rate: _Optional[float] = ..., regime: _Optional[_Union[Regime, str]] = ...) -> None: ...

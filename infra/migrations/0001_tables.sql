@@ -132,16 +132,15 @@ CREATE TABLE IF NOT EXISTS competence_facts
     tenant LowCardinality(String),
     stream_id String,
     seq UInt64,
+    group_id String,
     occurred_at DateTime64(6, 'UTC'),
     policy LowCardinality(String),
     scope LowCardinality(String),
     name String,
-    groups UInt64,
     episodes UInt64,
     successes UInt64,
     success_rate Float64,
-    last_regime LowCardinality(String),
-    from_group_id String,
+    regime LowCardinality(String),
     version UInt64
 )
 ENGINE = ReplacingMergeTree(version)

@@ -261,16 +261,14 @@ SELECT
     policy,
     scope,
     name,
-    groups,
-    episodes,
-    successes,
-    success_rate,
-    last_regime,
-    from_group_id,
-    occurred_at AS measured_at
-FROM competence_facts FINAL
-ORDER BY groups DESC, stream_id, seq DESC
-LIMIT 1 BY tenant, policy, scope, name;
+    uniqExact(group_id) AS groups,
+    sum(fact.episodes) AS episodes,
+    sum(fact.successes) AS successes,
+    if(episodes = 0, NULL, successes / episodes) AS success_rate,
+    argMax(regime, (occurred_at, group_id)) AS last_regime,
+    max(occurred_at) AS measured_at
+FROM competence_facts AS fact FINAL
+GROUP BY tenant, policy, scope, name;
 
 CREATE OR REPLACE VIEW regimes AS
 SELECT

@@ -78,7 +78,6 @@ def test_plain_values_are_names_counts_and_exact_numbers() -> None:
         "kind": "tool_call",
         "tool": "book",
         "token_ids_count": 3,
-        "logprobs_count": 3,
         "policy_spans": [{"policy_version": "p0", "start": 0, "end": 3}],
         "output_tokens": 0,
         "latency_us": 0,

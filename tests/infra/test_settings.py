@@ -9,7 +9,7 @@ from infra.layout import Layout, write_private
 from infra.plan import plan
 from infra.settings import Endpoints, Settings
 from schemas.errors import InfrastructureAwayError, InputError
-from tests.conftest import REPOSITORY, settings_of
+from tests.conftest import settings_of
 
 S3 = {"s3_endpoint": "store:9000", "s3_access_key": "reader", "s3_secret_key": "s3-secret"}
 WAREHOUSE = "clickhouse://planloop:wh-secret@house:9000/planloop"
@@ -60,7 +60,7 @@ def test_what_cannot_be_used_is_named_without_its_value(monkeypatch: pytest.Monk
 
 
 def test_nothing_known_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(InfrastructureAwayError, match="log, objects, warehouse.*planloop up"):
+    with pytest.raises(InfrastructureAwayError, match=r"log, objects, warehouse.*planloop up"):
         settings_of(tmp_path).endpoints()
     with pytest.raises(InfrastructureAwayError, match="no address for warehouse in"):
         external(tmp_path, warehouse_url=None).endpoints()
@@ -126,9 +126,9 @@ def test_only_what_is_not_set_by_hand_is_planned(tmp_path: Path) -> None:
 
 def test_a_log_is_not_left_behind(tmp_path: Path) -> None:
     known = plan(settings_of(tmp_path), None)
-    with pytest.raises(InputError, match="embedded broker's.*PLANLOOP_KAFKA_HOME"):
+    with pytest.raises(InputError, match=r"embedded broker's.*PLANLOOP_KAFKA_HOME"):
         plan(settings_of(tmp_path, kafka_home=tmp_path), known)
-    with pytest.raises(InputError, match="is in S3Address.*settings say"):
+    with pytest.raises(InputError, match=r"is in S3Address.*settings say"):
         plan(external(tmp_path, kafka_bootstrap=None), known)
 
 
@@ -145,7 +145,3 @@ def test_a_private_file_is_whole_and_private(tmp_path: Path) -> None:
     assert path.read_bytes() == b"after"
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_the_repository_is_where_tests_think_it_is() -> None:
-    assert (REPOSITORY / "pyproject.toml").is_file()

@@ -8,6 +8,7 @@ import time
 import uuid
 from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -129,6 +130,15 @@ while True:
     assert last in found
 
 
+def kill_broker(settings: Settings) -> bool:
+    """kill -9 the broker if it is running; the supervisor starts it again."""
+    log = next(part for part in status(settings) if part.name == "log")
+    if log.pid is None or log.state != "running":
+        return False
+    os.kill(log.pid, signal.SIGKILL)
+    return True
+
+
 def test_a_killed_broker_costs_no_event(fresh_stack: Settings, tmp_path: Path) -> None:
     group_id = fresh()
     bootstrap = fresh_stack.endpoints().kafka
@@ -137,14 +147,37 @@ def test_a_killed_broker_costs_no_event(fresh_stack: Settings, tmp_path: Path) -
             for turn in range(300):
                 episode.act(text=f"turn {turn}")
                 if turn in (60, 200):
-                    log = next(part for part in status(fresh_stack) if part.name == "log")
-                    assert log.pid is not None
-                    os.kill(log.pid, signal.SIGKILL)
+                    kill_broker(fresh_stack)
                 time.sleep(0.002)
             episode.end()
         report = sender.flush(60)
     assert (report.spooled, report.refused) == (0, 0)
     assert ids_on(bootstrap, group_id) == [f"{group_id}/0#{seq}" for seq in range(302)]
+
+
+@pytest.mark.slow
+def test_twenty_kills_at_random_moments_cost_no_event(
+    fresh_stack: Settings, tmp_path: Path
+) -> None:
+    # What an idempotent Kafka producer loses on the embedded broker shows after a few kills.
+    random = Random(20)
+    group_id = fresh()
+    bootstrap = fresh_stack.endpoints().kafka
+    kills = turns = 0
+    with device(tmp_path, bootstrap, linger_s=0.0, batch_events=5) as sender:
+        with sender.episode(group_id, f"{group_id}/0", task_id="t") as episode:
+            at = time.monotonic() + 1
+            while kills < 20:
+                episode.act(text=f"turn {turns}")
+                turns += 1
+                if time.monotonic() > at:
+                    kills += kill_broker(fresh_stack)
+                    at = time.monotonic() + random.uniform(0.5, 2.5)
+                time.sleep(0.003)
+            episode.end()
+        report = sender.flush(120)
+    assert (report.spooled, report.refused, report.acknowledged) == (0, 0, turns + 2)
+    assert ids_on(bootstrap, group_id) == [f"{group_id}/0#{seq}" for seq in range(turns + 2)]
 
 
 Bad = Callable[[Episode], object]
