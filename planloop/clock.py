@@ -1,36 +1,35 @@
 """Time for groups in which nothing happens any more.
 
-A fold knows no clock: a deadline passes for it when an event says so. This looks in the
-warehouse for open groups whose deadline is over and appends that event, once for each group,
-under an identity that makes saying it twice harmless.
+A fold knows no clock: a deadline passes for it when an event says so. Whoever hosts the
+group fold, and has read the log to its end, appends that event for the groups that are
+still open past their deadline. Its identity makes saying it twice harmless.
 """
+
+from collections.abc import Iterable
 
 from infra.log import Producer
-from infra.warehouse import Warehouse
 from schemas.events import Stream
 from schemas.topics import ROLLOUTS
-from streams.groups import clock_stream
-
-_OVERDUE = """
-SELECT opened.tenant, opened.group_id, JSONExtractInt(opened.body, 'deadline') AS deadline
-FROM events AS opened
-LEFT ANTI JOIN groups USING (tenant, group_id)
-WHERE opened.kind = 'group_opened' AND deadline > 0 AND deadline <= {now:Int64}
-ORDER BY deadline, opened.group_id
-LIMIT 10000
-"""
+from streams.groups import Group, clock_stream
 
 
-def close_overdue(warehouse: Warehouse, producer: Producer, now: int) -> int:
+def close_overdue(groups: Iterable[Group], producer: Producer, now: int) -> int:
     """Tell groups that are open past their deadline (at `now`, UTC microseconds) that it is
     over. Returns how many were told; durable on return."""
-    overdue = warehouse.rows(_OVERDUE, {"now": now})
-    for tenant, group_id, deadline in overdue:
+    told = 0
+    for group in groups:
+        opened = group.opened
+        if opened is None or group.closed_at or not 0 < opened.deadline <= now:
+            continue
         stream = Stream(
-            clock_stream(group_id), tenant=tenant, producer="planloop.clock", group_id=group_id
+            clock_stream(group.group_id),
+            tenant=opened.tenant,
+            producer="planloop.clock",
+            group_id=group.group_id,
         )
-        event = stream.event(deadline)
-        event.clock_advanced.now = deadline
+        event = stream.event(opened.deadline)
+        event.clock_advanced.now = opened.deadline
         producer.send_events(ROLLOUTS, [event])
+        told += 1
     producer.flush()
-    return len(overdue)
+    return told

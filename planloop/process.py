@@ -4,44 +4,22 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, datetime
 
-from infra.log import Producer
-from planloop.clock import close_overdue
-from planloop.workers import WORKERS, Report, Site, run_worker, warehouse_of
-from schemas.errors import PlanloopError
-from schemas.events import microseconds
+from planloop.workers import WORKERS, Report, Site, run_worker
 
 ReportOf = Callable[[str], Report]
 """The report of a worker, by its name."""
 
-CLOCK_INTERVAL_S = 10.0
 RESTART_AFTER_S = 1.0
 
 
 def process_to_end(site: Site, report_of: ReportOf) -> dict[str, str]:
-    """Run every worker to the end of the log, and again where overdue groups were closed.
-
-    Returns what each worker says of its (last) run.
-    """
-    said: dict[str, str] = {}
-    while True:
-        for name in WORKERS:
-            said[name] = run_worker(name, site, until_end=True, report=report_of(name))
-        if not tick(site):
-            return said
-
-
-def tick(site: Site) -> int:
-    """Close what is overdue by now; how many groups."""
-    with warehouse_of(site) as warehouse:
-        producer = Producer(site.endpoints.kafka)
-        try:
-            return close_overdue(warehouse, producer, microseconds(datetime.now(UTC)))
-        finally:
-            producer.close()
+    """Run every worker to the end of the log; returns what each says of its run."""
+    return {
+        name: run_worker(name, site, until_end=True, report=report_of(name)) for name in WORKERS
+    }
 
 
 def follow(site: Site, say: Callable[[str], None]) -> None:
@@ -50,7 +28,6 @@ def follow(site: Site, say: Callable[[str], None]) -> None:
     state = ["--state", str(site.settings.state)]
     children: dict[str, subprocess.Popen[bytes]] = {}
     ended_at: dict[str, float] = {}
-    ticked = time.monotonic()
     with _asked_to_stop() as stopping:
         while not stopping():
             for name in WORKERS:
@@ -63,12 +40,6 @@ def follow(site: Site, say: Callable[[str], None]) -> None:
                 if time.monotonic() - ended_at.get(name, 0.0) >= RESTART_AFTER_S:
                     ended_at.pop(name, None)
                     children[name] = subprocess.Popen([*command, "--worker", name, *state])
-            if time.monotonic() - ticked >= CLOCK_INTERVAL_S:
-                ticked = time.monotonic()
-                try:
-                    tick(site)
-                except PlanloopError as error:
-                    say(str(error))
             time.sleep(0.2)
         for child in children.values():
             child.terminate()
@@ -83,7 +54,7 @@ def follow_one(name: str, site: Site, report: Report) -> str:
 
 
 @contextmanager
-def _asked_to_stop():
+def _asked_to_stop() -> Iterator[Callable[[], bool]]:
     """Gives a function that says whether SIGINT or SIGTERM has come."""
     asked = False
 

@@ -7,6 +7,7 @@ fills the tables; `archive` keeps the log as objects. One process owns a worker 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import Any
 
 from consumers.archiver import Archiver
@@ -17,6 +18,8 @@ from infra.log import Producer, Reader, partitions_of
 from infra.objects import ObjectStore
 from infra.settings import Endpoints, Settings
 from infra.warehouse import Warehouse, migrate, open_warehouse
+from planloop.clock import close_overdue
+from schemas.events import microseconds
 from schemas.topics import GROUPS, ROLLOUTS, Topic
 from streams.competence import CompetenceFold
 from streams.engine import LocalEngine, Progress
@@ -53,21 +56,46 @@ def run_worker(
 
 
 def _folds(site: Site, until_end: bool, report: Report, stop: Stop) -> str:
-    with engine(site, "folds", ROLLOUTS, [GroupFold(), CurationFold()]) as running:
-        return _run_engine(running, until_end, report, stop)
+    """Trajectories, groups and curation; closes groups that are overdue at the end of the log."""
+    clock = Producer(site.endpoints.kafka)
+    folds = [GroupFold(), CurationFold()]
+    try:
+        with engine(site, "folds", ROLLOUTS, folds) as running:
+
+            def tick() -> int:
+                now = microseconds(datetime.now(UTC))
+                return close_overdue(running.states(GroupFold.name), clock, now)
+
+            def told(progress: Progress) -> None:
+                _tell(report, progress)
+                if not until_end and running.at_end:
+                    tick()
+
+            while True:
+                progress = running.run(until_end=until_end, on_progress=told, stop=stop)
+                if not until_end or not tick():
+                    return _said(progress)
+    finally:
+        clock.close()
 
 
 def _competence(site: Site, until_end: bool, report: Report, stop: Stop) -> str:
     with engine(site, "competence", GROUPS, [CompetenceFold()]) as running:
-        return _run_engine(running, until_end, report, stop)
+        return _said(
+            running.run(
+                until_end=until_end,
+                on_progress=lambda progress: _tell(report, progress),
+                stop=stop,
+            )
+        )
 
 
-def _run_engine(running: LocalEngine, until_end: bool, report: Report, stop: Stop) -> str:
-    def told(progress: Progress) -> None:
-        report(progress.records, f"{progress.derived} derived, {progress.refused} refused so far")
+def _tell(report: Report, progress: Progress) -> None:
+    report(progress.records, f"{progress.derived:,} derived, {progress.refused:,} refused so far")
 
-    progress = running.run(until_end=until_end, on_progress=told, stop=stop)
-    return f"{progress.records} records, {progress.derived} events derived"
+
+def _said(progress: Progress) -> str:
+    return f"{progress.records:,} records, {progress.derived:,} events derived"
 
 
 @contextmanager
@@ -113,13 +141,13 @@ def _warehouse(site: Site, until_end: bool, report: Report, stop: Stop) -> str:
     with warehouse_of(site) as warehouse:
         sink = WarehouseSink(site.endpoints.kafka, warehouse, ObjectStore(site.endpoints).put)
         done = sink.run(until_end, lambda so_far: report(so_far.events, ""), stop)
-        return f"{done.events} events written"
+        return f"{done.events:,} events written"
 
 
 def _archive(site: Site, until_end: bool, report: Report, stop: Stop) -> str:
     archiver = Archiver(site.endpoints.kafka, ObjectStore(site.endpoints))
     done = archiver.run(until_end, lambda so_far: report(so_far.records, ""), stop=stop)
-    return f"{done.records} records in {done.segments} new segments"
+    return f"{done.records:,} records in {done.segments:,} new segments"
 
 
 WORKERS: dict[str, Callable[[Site, bool, Report, Stop], str]] = {

@@ -7,7 +7,7 @@ offsets are committed for whoever watches the lag.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Protocol
@@ -164,6 +164,16 @@ class LocalEngine:
         self._checkpoints.save({p: self._hosts[p].snapshot() for p in sorted(self._dirty)})
         self._source.commit(self._positions())
         self._dirty.clear()
+
+    @property
+    def at_end(self) -> bool:
+        """Whether everything on the log has been applied."""
+        return self._source.at_end
+
+    def states(self, fold_name: str) -> Iterator[Any]:
+        """The states of a fold, of all partitions, to be looked at."""
+        for host in self._hosts.values():
+            yield from host.states(fold_name)
 
     def progress(self) -> Progress:
         return Progress(

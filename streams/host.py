@@ -107,6 +107,11 @@ class Host:
         self._take(stretches, output)
         return output
 
+    def states(self, fold_name: str) -> Iterable[Any]:
+        """The states of a fold that are in memory, to be looked at."""
+        names = [fold.name for fold in self._folds]
+        return self._states[names.index(fold_name)].values()
+
     @property
     def kept(self) -> int:
         """How many states are in memory."""

@@ -41,14 +41,18 @@ def main(given: Task) -> None:
     @app.agent(source)
     async def fold(stream) -> None:  # pyright: ignore[reportMissingParameterType]
         records = 0
+        sent = []
         async for values in stream.take(BATCH, within=0.1):
             if records == 0:
                 clock.start()
             for group in groups.take(values):
-                await output.send(key=group.group_id.encode(), value=scored_record(group))
+                sent.append(
+                    await output.send(key=group.group_id.encode(), value=scored_record(group))
+                )
             records += len(values)
             if records >= given.records:
                 clock.stop()
+                got = await asyncio.gather(*sent); import sys; print(len(sent), got[:2], file=sys.stderr)
                 done.set()
 
     async def run() -> None:

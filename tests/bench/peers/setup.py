@@ -7,7 +7,7 @@ from pathlib import Path
 _REPOSITORY = Path(__file__).parent.parent.parent.parent
 
 PACKAGES = {
-    "faust_agent": ("faust-streaming==0.15.3", "protobuf>=5.29,<8", "msgspec>=0.19"),
+    "faust_agent": ("faust-streaming==0.15.3", "cramjam", "protobuf>=5.29,<8", "msgspec>=0.19"),
     "quix_frame": ("quixstreams==3.28.1", "protobuf>=5.29,<8", "msgspec>=0.19"),
 }
 """What a peer's module needs; quixstreams brings the confluent-kafka that it is made for."""
