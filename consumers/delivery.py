@@ -16,7 +16,7 @@ from consumers.writer import insert
 from infra.warehouse.protocol import Warehouse
 from schemas.errors import InfrastructureAwayError
 from schemas.event_pb2 import Event
-from schemas.topics import DEAD_LETTERS, ROLLOUTS, Topic
+from schemas.topics import DEAD_LETTERS, Topic
 from streams.engine import MAX_REFUSED_SHARE, REFUSED_WINDOW, TooManyRefusedError
 from streams.host import dead_letter
 
@@ -35,7 +35,7 @@ class Letters(Protocol):
 @dataclass(slots=True)
 class Delivered:
     """What is durable. `positions`, by (topic, partition), are the next offsets to read; `times`
-    the broker times of the records before them, UTC microseconds. `letters` counts dead letters."""
+    the broker times of the records before them, UTC microseconds. `refused` counts the dead letters."""
 
     positions: dict[tuple[str, int], int]
     times: dict[tuple[str, int], int] = field(default_factory=dict)
@@ -43,7 +43,6 @@ class Delivered:
     events: int = 0
     refused: int = 0
     blocks: int = 0
-    letters: int = 0
 
 
 class Delivery:
@@ -132,7 +131,7 @@ class Delivery:
 
     def _bury(self, block: Block) -> None:
         """Write the dead letters of a block."""
-        if not block.refused or not _buries(block):
+        if not block.refused:
             return
         letters: list[Event] = []
         for record, position, refusal, raw in block.refused:
@@ -152,8 +151,6 @@ class Delivery:
         done.events += block.events
         done.refused += len(block.refused)
         done.blocks += 1
-        if _buries(block):
-            done.letters += len(block.refused)
 
     def _postpone(self, error: BaseException) -> None:
         """Plan the next attempt, or raise the error."""
@@ -167,15 +164,10 @@ class Delivery:
         self._wait_s = min(2 * self._wait_s, _LONGEST_WAIT_S)
 
 
-def _buries(block: Block) -> bool:
-    """Whether dead letters are the sink's business: those of rollouts come from their folds."""
-    return block.topic.bodies != ROLLOUTS.bodies
-
-
 def _check_refused(block: Block) -> None:
     refused = len(block.refused)
     seen = refused + block.events
-    if _buries(block) and seen >= REFUSED_WINDOW and refused > MAX_REFUSED_SHARE * seen:
+    if seen >= REFUSED_WINDOW and refused > MAX_REFUSED_SHARE * seen:
         raise TooManyRefusedError(
             f"{refused} of {seen} events of {block.topic.name} at offsets {block.first} to "
             f"{block.last} were refused",

@@ -138,7 +138,7 @@ class WarehouseSink:
 
     def _letters_unread(self, delivered: Delivered) -> bool:
         """Whether dead letters that this run wrote are still ahead of it."""
-        if not delivered.letters or DEAD_LETTERS not in self._topics:
+        if not delivered.refused or DEAD_LETTERS not in self._topics:
             return False
         ends = end_offsets(self._bootstrap, DEAD_LETTERS.name)
         return any(

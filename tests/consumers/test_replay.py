@@ -1,6 +1,6 @@
 """Replay: the same derived events again, from any source, without any effect."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -14,6 +14,7 @@ from consumers.writer import NEXT, Checksum, TableWriter, checksum
 from infra.log import Producer, read_range
 from infra.objects import ObjectStore
 from infra.settings import Endpoints
+from infra.warehouse import Warehouse
 from schemas.errors import InputError
 from schemas.event_pb2 import Event
 from schemas.topics import CATALOGUE, GROUPS, ROLLOUTS, Topic
@@ -98,9 +99,20 @@ def _write_tables(store: MemoryStore, writer: TableWriter) -> None:
     writer.flush()
 
 
-def test_rebuilt_warehouse_equals_the_lost_one(stack: Endpoints) -> None:
+@pytest.fixture
+def live(stack: Endpoints) -> Iterator[Warehouse]:
+    with fresh_database(stack.warehouse_url) as warehouse:
+        yield warehouse
+
+
+@pytest.fixture
+def empty(stack: Endpoints) -> Iterator[Warehouse]:
+    with fresh_database(stack.warehouse_url) as warehouse:
+        yield warehouse
+
+
+def test_rebuilt_warehouse_equals_the_lost_one(live: Warehouse, empty: Warehouse) -> None:
     store = archived()
-    live = fresh_database(stack.warehouse_url)
     _write_tables(store, TableWriter(live))
     before = {table: checksum(live, table) for table in TABLES}
 
@@ -113,7 +125,6 @@ def test_rebuilt_warehouse_equals_the_lost_one(stack: Endpoints) -> None:
     assert {table: checksum(live, table) for table in TABLES} == before
     assert live.rows("SELECT count() FROM groups") == [(3,)]
 
-    empty = fresh_database(stack.warehouse_url)
     report = rebuild(Past(store), empty)
     assert {one.table: one.after for one in report} == before
     assert {table: checksum(empty, table) for table in TABLES} == before
@@ -124,9 +135,8 @@ def test_rebuilt_warehouse_equals_the_lost_one(stack: Endpoints) -> None:
     assert not [name for (name,) in names if name.endswith(NEXT)]
 
 
-def test_rebuild_reports_a_table_that_was_wrong_and_puts_it_right(stack: Endpoints) -> None:
+def test_rebuild_reports_a_table_that_was_wrong_and_puts_it_right(live: Warehouse) -> None:
     store = archived()
-    live = fresh_database(stack.warehouse_url)
     _write_tables(store, TableWriter(live))
     stray = as_records([opened("stray"), *done("stray", "s").events], first_offset=900)
     writer = TableWriter(live)
@@ -139,9 +149,8 @@ def test_rebuild_reports_a_table_that_was_wrong_and_puts_it_right(stack: Endpoin
     assert live.rows("SELECT count() FROM events WHERE group_id = 'stray'") == [(0,)]
 
 
-def test_what_a_sink_writes_during_a_rebuild_is_kept(stack: Endpoints) -> None:
+def test_what_a_sink_writes_during_a_rebuild_is_kept(live: Warehouse) -> None:
     store = archived()
-    live = fresh_database(stack.warehouse_url)
     _write_tables(store, TableWriter(live))
     total = _records(store)
     added = [event for event in rollout_events(4) if event.group_id == "group-3"]

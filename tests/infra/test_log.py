@@ -3,6 +3,7 @@
 import logging
 import os
 import socket
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -308,6 +309,36 @@ def test_read_range_stops_at_the_end_as_of_the_call(broker: str, fresh_topic: Fr
         producer.flush()
     producer.close()
     assert 5000 <= seen < 10_000
+
+
+def test_a_tailing_reader_misses_nothing_of_several_producers(
+    broker: str, fresh_topic: FreshTopic
+) -> None:
+    """The embedded broker numbers a batch before it stores it: a later one may show up first."""
+    topic = fresh_topic().name
+    finished = threading.Barrier(6)
+
+    def produce(name: int) -> None:
+        producer = Producer(broker, linger_ms=0)
+        for start in range(0, 1000, 20):
+            for number in range(start, start + 20):
+                producer.send(topic, "key", b"%d/%d" % (name, number))
+            producer.flush()
+        producer.close()
+        finished.wait(60)
+
+    for name in range(5):
+        threading.Thread(target=produce, args=(name,), daemon=True).start()
+    with reading(broker, topic) as reader:
+        records: list[Record] = []
+        while finished.n_waiting < 5:
+            records += reader.poll(timeout_s=0.01)
+        finished.wait()
+        records += read_to_end(reader)
+    values = [r.value for r in records]
+    assert sorted(values) == sorted(b"%d/%d" % (n, i) for n in range(5) for i in range(1000))
+    offsets = [r.offset for r in records]
+    assert offsets == sorted(set(offsets))
 
 
 @pytest.mark.kafka

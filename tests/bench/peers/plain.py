@@ -19,6 +19,7 @@ def main(given: Task) -> None:
             "group.id": "plain",
             "enable.auto.commit": False,
             "fetch.wait.max.ms": 100,
+            "fetch.queue.backoff.ms": 10,
             "queued.max.messages.kbytes": 64 * 1024,
         }
     )
