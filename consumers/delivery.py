@@ -35,7 +35,7 @@ class Letters(Protocol):
 @dataclass(slots=True)
 class Delivered:
     """What is durable. `positions`, by (topic, partition), are the next offsets to read; `times`
-    the broker times of the records before them, UTC microseconds. `refused` counts the dead letters."""
+    the broker times of the records before them, UTC microseconds. `refused` counts dead letters."""
 
     positions: dict[tuple[str, int], int]
     times: dict[tuple[str, int], int] = field(default_factory=dict)

@@ -128,6 +128,7 @@ def _records(state: Path, running: dict[str, psutil.Process]) -> dict[str, PartR
 def _await(state: Path, part: Part, tell: OnEvent) -> None:
     tell(part.name, "starting")
     deadline = time.monotonic() + READY_S
+    before = None
     while True:
         records = _records(state, living(state))
         if records is None:
@@ -137,7 +138,8 @@ def _await(state: Path, part: Part, tell: OnEvent) -> None:
         if record.state == "running" and part.ready():
             tell(part.name, f"ready on port {part.port}")
             return
-        if record.failures >= _TRIES or time.monotonic() > deadline:
+        before = record.failures if before is None else min(before, record.failures)
+        if record.failures - before >= _TRIES or time.monotonic() > deadline:
             why = record.detail or f"no answer on port {part.port} for {READY_S:g} s"
             log = log_path(state, part.name)
             tail = log_tail(state, part.name)

@@ -30,8 +30,8 @@ from schemas.scoring_pb2 import CLOSED_BY_COUNT, CLOSED_BY_DEADLINE, ClosedBy
 from schemas.topics import BODIES, ROLLOUTS
 from schemas.validation import Refusal
 from streams.fold import Output
-from streams.scoring import Member, Opened, late_verdict, member_of, opened_by, score_into
-from streams.trajectory import Episode, assemble, hold, holds_end, judged, release, take
+from streams.scoring import Opened, late_verdict, opened_by, score_into
+from streams.trajectory import Episode, Member, assemble, hold, holds_end, judged, release, take
 
 _OPENED = BODIES["group_opened"]
 _CLOCK = BODIES["clock_advanced"]
@@ -237,20 +237,17 @@ class GroupFold:
     ) -> None:
         episode.assembled = True
         event = self._derive(state, opened, at, "")
-        event.policy_version = episode.policy_version
-        assembled = event.episode_assembled
-        assemble(episode, opened.phi, assembled)
-        event.causation_id = event_id(episode.episode_id, assembled.last_seq)
+        member = assemble(episode, opened.phi, event)
         output.events.append(event)
-        state.members.append(member_of(event))
-        if assembled.valid:
+        state.members.append(member)
+        if member.valid:
             state.valid += 1
         elif not state.closed_at:
             refill = self._derive(state, opened, at, event.event_id)
             wanted = refill.refill_requested
             wanted.task_id = opened.task_id
             wanted.replaces_episode_id = episode.episode_id
-            wanted.reason = assembled.invalid_reason
+            wanted.reason = member.invalid_reason  # pyright: ignore[reportAttributeAccessIssue]
             wanted.missing = opened.size - state.valid
             output.events.append(refill)
 

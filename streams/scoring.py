@@ -12,6 +12,7 @@ from schemas.scoring_pb2 import (
     VerdictCameLate,
 )
 from streams import care
+from streams.trajectory import Member
 
 
 class Opened(msgspec.Struct, array_like=True, frozen=True):
@@ -27,22 +28,6 @@ class Opened(msgspec.Struct, array_like=True, frozen=True):
     split: int
     tenant: str
     envelope: bytes
-
-
-class Member(msgspec.Struct, array_like=True, frozen=True):
-    """An assembled episode, as far as the score needs it. `output_tokens` None: not stated."""
-
-    episode_id: str
-    event_id: str
-    policy_version: str
-    valid: bool
-    invalid_reason: int
-    success: bool
-    progress: float
-    cost: float
-    output_tokens: int | None
-    tool_calls: int
-    steps: int
 
 
 def opened_by(event: Event, fold_version: int) -> Opened:
@@ -71,24 +56,6 @@ def opened_by(event: Event, fold_version: int) -> Opened:
         split=body.split,
         tenant=event.tenant,
         envelope=envelope.SerializeToString(),
-    )
-
-
-def member_of(event: Event) -> Member:
-    """The member that an EpisodeAssembled event describes."""
-    body = event.episode_assembled
-    return Member(
-        body.episode_id,
-        event.event_id,
-        event.policy_version,
-        body.valid,
-        body.invalid_reason,
-        body.success,
-        body.progress,
-        body.cost,
-        body.output_tokens if body.HasField("output_tokens") else None,
-        body.tool_calls,
-        body.steps,
     )
 
 

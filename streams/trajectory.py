@@ -5,12 +5,11 @@ failure; one whose environment broke, whose events have a hole or that nobody ju
 invalid, whatever it claims.
 """
 
-import re
-
 import msgspec
 
 from schemas.batch import ACTION, OBSERVATION, Run, event_of, run_of
 from schemas.event_pb2 import Event
+from schemas.events import event_id
 from schemas.joined import Indexed
 from schemas.rollout_pb2 import (
     COST_UNIT_OUTPUT_TOKENS,
@@ -34,7 +33,6 @@ from schemas.scoring_pb2 import (
     INVALID_REASON_SEQUENCE_GAP,
     INVALID_REASON_UNFINISHED,
     INVALID_REASON_UNSPECIFIED,
-    EpisodeAssembled,
     InvalidReason,
 )
 from schemas.topics import BODIES
@@ -45,7 +43,6 @@ _VERIFIED = BODIES["verification_made"]
 _ENDED = BODIES["episode_ended"]
 _READ = frozenset((_STARTED, _VERIFIED, _ENDED))
 _ROUTINE = bytes((ACTION, OBSERVATION))
-_MARKERS = re.compile(b"[^" + re.escape(_ROUTINE) + b"]")
 
 _INVALIDATED_BY: dict[int, InvalidReason] = {
     FAILURE_ORIGIN_HARNESS: INVALID_REASON_HARNESS,
@@ -102,6 +99,22 @@ class Episode(msgspec.Struct, array_like=True):
         return self.termination != 0
 
 
+class Member(msgspec.Struct, array_like=True, frozen=True):
+    """An assembled episode, as far as the score needs it. `output_tokens` None: not stated."""
+
+    episode_id: str
+    event_id: str
+    policy_version: str
+    valid: bool
+    invalid_reason: int
+    success: bool
+    progress: float
+    cost: float
+    output_tokens: int | None
+    tool_calls: int
+    steps: int
+
+
 def hold(episode: Episode, run: Run, batch: Indexed) -> None:
     """Keep events that came too early until what precedes them is here."""
     for position in range(run.start, run.start + len(run.bodies)):
@@ -116,9 +129,9 @@ def take(episode: Episode, run: Run, batch: Indexed) -> None:
         episode.started_at = run.earliest
     _add(episode, run)
     bodies = run.bodies
-    for match in _MARKERS.finditer(bodies):
-        position = match.start()
-        number = bodies[position]
+    position = -1
+    for number in bodies.translate(None, _ROUTINE):
+        position = bodies.index(number, position + 1)
         if number in _READ:
             _read(episode, number, batch.event(run.start + position))
 
@@ -175,27 +188,47 @@ def judged(episode: Episode) -> bool:
     return episode.verdict is not None or episode.termination == TERMINATION_ERROR
 
 
-def assemble(episode: Episode, phi: Phi, into: EpisodeAssembled) -> None:
-    """Write what the episode adds up to now into a body: valid, or invalid with the reason."""
+def assemble(episode: Episode, phi: Phi, into: Event) -> Member:
+    """Write what the episode adds up to now into the body of an event that is numbered: valid,
+    or invalid with the reason. Returns what a score needs of it."""
     reason = _invalid_reason(episode, phi)
-    into.episode_id = episode.episode_id
-    into.task_id = episode.task_id
-    into.valid = reason == INVALID_REASON_UNSPECIFIED
-    into.invalid_reason = reason
-    into.cost = _cost(episode, phi)
-    into.steps = episode.steps
-    into.tool_calls = episode.tool_calls
-    into.errors = episode.errors
-    into.termination = episode.termination  # pyright: ignore[reportAttributeAccessIssue]
-    into.started_at = episode.started_at
-    into.ended_at = episode.ended_at
-    into.last_seq = episode.last_seq if episode.ended else max(episode.next_seq - 1, 0)
-    if not episode.untold_actions:
-        into.output_tokens = episode.output_tokens
-    if verdict := episode.verdict:
-        into.success = verdict.success
-        into.progress = verdict.progress
-        into.verification_id = verdict.event_id
+    verdict = episode.verdict
+    member = Member(
+        episode.episode_id,
+        into.event_id,
+        episode.policy_version,
+        reason == INVALID_REASON_UNSPECIFIED,
+        reason,
+        verdict is not None and verdict.success,
+        verdict.progress if verdict else 0.0,
+        _cost(episode, phi),
+        None if episode.untold_actions else episode.output_tokens,
+        episode.tool_calls,
+        episode.steps,
+    )
+    last_seq = episode.last_seq if episode.ended else max(episode.next_seq - 1, 0)
+    into.policy_version = member.policy_version
+    into.causation_id = event_id(member.episode_id, last_seq)
+    body = into.episode_assembled
+    body.episode_id = member.episode_id
+    body.task_id = episode.task_id
+    body.valid = member.valid
+    body.invalid_reason = reason
+    body.cost = member.cost
+    body.steps = member.steps
+    body.tool_calls = member.tool_calls
+    body.errors = episode.errors
+    body.termination = episode.termination  # pyright: ignore[reportAttributeAccessIssue]
+    body.started_at = episode.started_at
+    body.ended_at = episode.ended_at
+    body.last_seq = last_seq
+    if member.output_tokens is not None:
+        body.output_tokens = member.output_tokens
+    if verdict:
+        body.success = verdict.success
+        body.progress = verdict.progress
+        body.verification_id = verdict.event_id
+    return member
 
 
 def _invalid_reason(episode: Episode, phi: Phi) -> InvalidReason:

@@ -5,7 +5,9 @@ Nothing here trusts ListOffsets (wrong on the embedded broker), takes offsets to
 """
 
 from infra.log.producer import Producer
-from infra.log.reader import Reader, Record, end_offsets, read_range
+from infra.log.ranges import end_offsets, read_range
+from infra.log.reader import Reader
+from infra.log.record import Record
 from infra.log.topics import ensure_topics, partitions_of
 
 __all__ = [

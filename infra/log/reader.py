@@ -1,12 +1,11 @@
 """Reading the log from given positions, in batches, to its true end."""
 
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Mapping
 
-import msgspec
 from confluent_kafka import (
     OFFSET_BEGINNING,
-    OFFSET_END,
+    OFFSET_INVALID,
     Consumer,
     KafkaError,
     KafkaException,
@@ -14,25 +13,21 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from infra.log.topics import MAX_BATCH_BYTES, away, logger, partitions_in, partitions_of
+from infra.log.holes import RETRY_S, Holes
+from infra.log.record import Place, Record, last_offsets, records_of
+from infra.log.topics import (
+    EMBEDDED_CLUSTER,
+    MAX_BATCH_BYTES,
+    away,
+    describe,
+    logger,
+    partitions_in,
+)
 from schemas.errors import InfrastructureAwayError, InputError
 
-Place = tuple[str, int]
-"""A topic and one of its partitions."""
-
-
-class Record(msgspec.Struct, frozen=True, gc=False):
-    """One record of the log. `timestamp` is the broker's, UTC microseconds.
-
-    A struct and not a named tuple: it is made three times as fast, a million times a minute.
-    """
-
-    topic: str
-    partition: int
-    offset: int
-    key: bytes | None
-    value: bytes | None
-    timestamp: int
+_SILENCE_S = 1.0
+_SILENCES = 3
+"""So often, so many seconds apart, the embedded broker must answer and yet bring no record."""
 
 
 class Reader:
@@ -57,8 +52,13 @@ class Reader:
         """
         self._bootstrap = bootstrap
         self._patience_s = patience_s
+        self._next = dict(positions)
         self._ended: dict[Place, int] = {}
+        self._paused: set[Place] = set()
+        self._again: dict[Place, float] = {}
         self._down_since: float | None = None
+        self._heard_at = time.monotonic()
+        self._silences = 0
         self._consumer = Consumer(
             {
                 "bootstrap.servers": bootstrap,
@@ -76,24 +76,19 @@ class Reader:
             },
             logger=logger,
         )
-        self._places = list(positions)
-        self._first = dict(positions)
-        for topic in {topic for topic, _ in self._places}:
-            known = set(partitions_in(self._consumer, bootstrap, topic))
-            asked = {number for name, number in self._places if name == topic}
-            if asked - known:
-                raise InputError(f"{topic} has no partition {min(asked - known)}")
+        cluster = describe(self._consumer, bootstrap)
+        for topic, number in positions:
+            if number not in partitions_in(cluster, topic):
+                raise InputError(f"{topic} has no partition {number}")
+        self._holes = Holes() if cluster.cluster_id == EMBEDDED_CLUSTER else None
         self._consumer.assign(
-            [
-                TopicPartition(topic, number, offset or OFFSET_BEGINNING)
-                for (topic, number), offset in positions.items()
-            ]
+            [_at(place, offset or OFFSET_BEGINNING) for place, offset in positions.items()]
         )
 
     @property
     def at_end(self) -> bool:
         """Whether every partition has reported its end since its last record."""
-        return len(self._ended) == len(self._places)
+        return len(self._ended) == len(self._next)
 
     def poll(self, max_records: int = 2000, timeout_s: float = 0.5) -> list[Record]:
         """The next records; waits up to `timeout_s` for the first one, never for more.
@@ -101,32 +96,38 @@ class Reader:
         InfrastructureAwayError when no broker has been there for `patience_s`, or when a
         position is not on the log (removed by retention, or never written).
         """
+        if self._again:
+            self._read_again()
         messages = self._consumer.consume(max_records, 0)
         if not messages:
             messages = self._consumer.consume(1, timeout_s)
             if not messages:
-                self._check()
+                self._ask_why()
                 return []
             messages += self._consumer.consume(max_records - 1, 0) if max_records > 1 else []
+        self._heard_at = time.monotonic()
+        self._silences = 0
         self._down_since = None
         if any(map(Message.error, messages)):
             messages = self._without_ends(messages)
         elif self._ended:
-            for message in messages:
-                self._ended.pop(_place(message), None)
-        return _records(messages)
+            for place in last_offsets(messages):
+                self._ended.pop(place, None)
+        return self._advance(messages)
 
     def pause(self, partitions: Collection[Place]) -> None:
         """Deliver nothing of these until `resume`; nothing is lost."""
-        self._consumer.pause([TopicPartition(*place) for place in partitions])
+        self._paused.update(partitions)
+        self._consumer.pause([_at(place) for place in partitions])
 
     def resume(self, partitions: Collection[Place]) -> None:
         """Go on where `pause` stopped."""
-        self._consumer.resume([TopicPartition(*place) for place in partitions])
+        self._paused.difference_update(partitions)
+        self._consumer.resume([_at(place) for place in partitions])
 
     def commit(self, positions: Mapping[Place, int]) -> None:
         """Leave next offsets to read under the group's name, for lag tools; none is read here."""
-        offsets = [TopicPartition(*place, offset) for place, offset in positions.items()]
+        offsets = [_at(place, offset) for place, offset in positions.items()]
         try:
             results = self._consumer.commit(offsets=offsets, asynchronous=False)
         except KafkaException as error:
@@ -137,24 +138,46 @@ class Reader:
 
     def lag(self) -> dict[Place, tuple[int, int]]:
         """(next offset to read, high watermark) of each partition that has been fetched from."""
-        lags: dict[Place, tuple[int, int]] = {}
-        asked = [TopicPartition(*place) for place in self._places]
-        for at in self._consumer.position(asked):
-            place = (at.topic, at.partition)
-            high = self._high(place)
-            read_to = at.offset if at.offset >= 0 else self._first[place]
-            if high >= 0:
-                lags[place] = (self._ended.get(place, read_to), high)
-        return lags
+        highs = {place: self._high(place) for place in self._next}
+        return {
+            place: (self._ended.get(place, self._next[place]), high)
+            for place, high in highs.items()
+            if high >= 0
+        }
 
     def close(self) -> None:
         self._consumer.close()
+
+    def _advance(self, messages: list[Message]) -> list[Record]:
+        """Records of messages, and their partitions moved on behind them."""
+        records = records_of(messages)
+        lasts = last_offsets(messages)
+        span = sum(last + 1 - self._next[place] for place, last in lasts.items())
+        if self._holes is not None and span != len(records):
+            records, again = self._holes.cut(records, self._next)
+            for place in again:
+                self._ended.pop(place, None)
+                self._again[place] = time.monotonic() + RETRY_S
+            self._consumer.pause([_at(place) for place in again])
+            lasts = {(record.topic, record.partition): record.offset for record in records}
+        for place, last in lasts.items():
+            self._next[place] = last + 1
+        return records
+
+    def _read_again(self) -> None:
+        """Go back to the holes whose time has come."""
+        now = time.monotonic()
+        for place in [place for place, due in self._again.items() if due <= now]:
+            del self._again[place]
+            self._consumer.seek(_at(place, self._next[place]))
+            if place not in self._paused:
+                self._consumer.resume([_at(place)])
 
     def _without_ends(self, messages: list[Message]) -> list[Message]:
         """Take the reports of ends out of a batch, in order, and raise what is an error."""
         records: list[Message] = []
         for message in messages:
-            place = _place(message)
+            place = (message.topic() or "", message.partition() or 0)
             error = message.error()
             if error is None:
                 self._ended.pop(place, None)
@@ -169,86 +192,42 @@ class Reader:
 
     def _high(self, place: Place) -> int:
         """The high watermark as of the last fetch; negative before the first one."""
-        return self._consumer.get_watermark_offsets(TopicPartition(*place), cached=True)[1]
+        return self._consumer.get_watermark_offsets(_at(place), cached=True)[1]
 
     def _on_error(self, error: KafkaError) -> None:
         if error.code() == KafkaError._ALL_BROKERS_DOWN and self._down_since is None:
             self._down_since = time.monotonic()
 
-    def _check(self) -> None:
-        """Find out whether a silence has a cause that will not pass."""
-        for place in self._places:
+    def _ask_why(self) -> None:
+        """Find out what a silence means: nothing new, no broker, or nothing where it should be."""
+        now = time.monotonic()
+        if self._down_since is not None and now - self._down_since >= self._patience_s:
+            describe(self._consumer, self._bootstrap)
+            self._down_since = None
+        waiting = self._next.keys() - self._ended.keys() - self._again.keys() - self._paused
+        for place in waiting:
             # Kafka refuses a position beyond its end; the embedded broker waits for it.
-            if place not in self._ended and 0 <= self._high(place) < self._first[place]:
+            if 0 <= self._high(place) < self._next[place]:
                 raise self._lost(place)
-        if self._down_since is None or time.monotonic() - self._down_since < self._patience_s:
-            return
+        if self._holes is not None and now - self._heard_at > _SILENCE_S * (self._silences + 1):
+            self._end_at_holes({place for place in waiting if self._next[place] >= 0})
+
+    def _end_at_holes(self, silent: Collection[Place]) -> None:
+        """A hole with nothing behind it is an end, if a living broker keeps silent about it."""
         try:
-            self._consumer.list_topics(timeout=5.0)
-        except KafkaException as error:
-            reason = error.args[0].str()
-            raise away(
-                f"no broker at {self._bootstrap} for {self._patience_s:g} s: {reason}"
-            ) from None
-        self._down_since = None
+            for place in silent:
+                self._consumer.get_watermark_offsets(_at(place), timeout=5.0)
+        except KafkaException:
+            return
+        self._silences += 1
+        if self._silences >= _SILENCES:
+            highs = {place: self._high(place) for place in silent}
+            self._ended |= {place: high for place, high in highs.items() if high >= 0}
 
     def _lost(self, place: Place) -> InfrastructureAwayError:
-        at = f"position {self._first[place]} of {place[0]}/{place[1]}"
+        at = f"position {self._next[place]} of {place[0]}/{place[1]}"
         return away(f"{at} is not on the log: removed by retention, or of another log")
 
 
-def read_range(
-    bootstrap: str, topic: str, partition: int, first: int = 0, last: int | None = None
-) -> Iterator[list[Record]]:
-    """Records with first <= offset <= last in batches; without `last`, to the end as of the call.
-
-    Offsets may have gaps. Where the log ends before `last`, so does this.
-    """
-    reader = Reader(bootstrap, {(topic, partition): first})
-    end = None if last is None else last + 1
-    try:
-        while True:
-            records = reader.poll()
-            if records and end is None:
-                end = reader.lag()[topic, partition][1]
-            done = reader.at_end
-            if end is not None and records and records[-1].offset >= end - 1:
-                records = [record for record in records if record.offset < end]
-                done = True
-            if records:
-                yield records
-            if done:
-                return
-    finally:
-        reader.close()
-
-
-def end_offsets(bootstrap: str, topic: str) -> dict[int, int]:
-    """The offset that the next record of each partition gets, as a fetch at its end reports it."""
-    places = [(topic, number) for number in partitions_of(bootstrap, topic)]
-    reader = Reader(bootstrap, dict.fromkeys(places, OFFSET_END))
-    try:
-        while len(ends := reader.lag()) < len(places):
-            reader.poll(timeout_s=0.1)
-        return {number: high for (_, number), (_, high) in ends.items()}
-    finally:
-        reader.close()
-
-
-def _place(message: Message) -> Place:
-    return message.topic() or "", message.partition() or 0
-
-
-def _records(messages: list[Message]) -> list[Record]:
-    """Columns first, then rows: no Python between the messages' own methods."""
-    return list(
-        map(
-            Record,
-            map(Message.topic, messages),
-            map(Message.partition, messages),
-            map(Message.offset, messages),
-            map(Message.key, messages),
-            map(Message.value, messages),
-            [milliseconds * 1000 for _, milliseconds in map(Message.timestamp, messages)],
-        )
-    )
+def _at(place: Place, offset: int = OFFSET_INVALID) -> TopicPartition:
+    return TopicPartition(*place, offset)

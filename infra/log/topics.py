@@ -9,6 +9,7 @@ from confluent_kafka import (
     KafkaException,
 )
 from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin._metadata import ClusterMetadata
 from confluent_kafka.cimpl import NewTopic
 
 from schemas.errors import InfrastructureAwayError, InputError
@@ -16,6 +17,9 @@ from schemas.topics import CATALOGUE, MAX_RECORD_BYTES, Topic
 
 MAX_BATCH_BYTES = MAX_RECORD_BYTES + 64 * 1024
 """What the largest record takes on the wire: its value, key and framing."""
+
+EMBEDDED_CLUSTER = "tansu_cluster"
+"""The cluster id by which the embedded broker is known."""
 
 logger = logging.getLogger("planloop.log")
 """Where librdkafka's own messages go."""
@@ -66,16 +70,20 @@ def ensure_topics(bootstrap: str, topics: Iterable[Topic] = CATALOGUE) -> None:
 def partitions_of(bootstrap: str, topic: str) -> list[int]:
     """The topic's partitions in order; InputError where there is no such topic."""
     admin = AdminClient({"bootstrap.servers": bootstrap}, logger=logger)
-    return partitions_in(admin, bootstrap, topic)
+    return partitions_in(describe(admin, bootstrap), topic)
 
 
-def partitions_in(client: AdminClient | Consumer, bootstrap: str, topic: str) -> list[int]:
-    """As `partitions_of`, over a client that is open already."""
+def describe(client: AdminClient | Consumer, bootstrap: str) -> ClusterMetadata:
+    """The cluster as a broker describes it; InfrastructureAwayError if none answers."""
     try:
         # All topics: asking for one by name makes it on brokers that create topics by themselves.
-        known = client.list_topics(timeout=_ANSWER_S).topics
+        return client.list_topics(timeout=_ANSWER_S)
     except KafkaException as error:
         raise away(f"no answer from {bootstrap}: {error.args[0].str()}") from None
-    if topic not in known:
-        raise InputError(f"no topic {topic} at {bootstrap}", "`planloop up` makes the topics")
-    return sorted(known[topic].partitions)
+
+
+def partitions_in(cluster: ClusterMetadata, topic: str) -> list[int]:
+    """As `partitions_of`, of a cluster described already."""
+    if topic not in cluster.topics:
+        raise InputError(f"there is no topic {topic}", "`planloop up` makes the topics")
+    return sorted(cluster.topics[topic].partitions)

@@ -4,14 +4,14 @@ import importlib.resources
 from pathlib import Path
 
 from infra.layout import LogLayout, S3Address
-from infra.log.topics import answers
+from infra.log.topics import EMBEDDED_CLUSTER, answers
 from infra.parts.objects import takes_objects
 from infra.parts.part import Command
 from schemas.errors import InfrastructureAwayError
 
 
 class Tansu:
-    """One broker. Its log is below `clusters/` in the bucket.
+    """One broker. Its log is below `clusters/<cluster id>/` in the bucket.
 
     It answers a producer only once its records are stored, so killing it loses nothing; a clean
     stop would wait for its clients to leave. When its store is away it gives up after ten quick
@@ -39,6 +39,7 @@ class Tansu:
             [
                 str(_binary()),
                 "broker",
+                f"--cluster-id={EMBEDDED_CLUSTER}",
                 f"--listener-url={url}",
                 f"--advertised-listener-url={url}",
                 f"--storage-engine=s3://{self._store.bucket}/",

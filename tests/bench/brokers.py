@@ -7,6 +7,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from enum import StrEnum
 from pathlib import Path
 
 from confluent_kafka.admin import AdminClient
@@ -19,18 +20,22 @@ from producers.workload import bench_records
 from schemas.event_pb2 import EventBatch
 from schemas.topics import ROLLOUTS, Topic
 
-BROKERS = ("tansu", "kafka")
+
+class Broker(StrEnum):
+    TANSU = "tansu"
+    KAFKA = "kafka"
+
 
 _REPOSITORY = Path(__file__).parent.parent.parent
 
 
 @contextmanager
-def running(broker: str) -> Iterator[Site]:
-    """A whole stack on one of BROKERS in a directory of its own, gone at the end."""
+def running(broker: Broker) -> Iterator[Site]:
+    """A whole stack on a broker, in a directory of its own, gone at the end."""
     with tempfile.TemporaryDirectory(prefix="planloop-bench-") as folder:
         settings = Settings(
             state=Path(folder),
-            kafka_home=kafka_home() if broker == "kafka" else None,
+            kafka_home=kafka_home() if broker is Broker.KAFKA else None,
             kafka_bootstrap=None,
             s3_endpoint=None,
             warehouse_url=None,

@@ -5,6 +5,7 @@ what the workload was made to give. On each broker and for each size of record, 
 turns; the slow ones read shorter topics.
 """
 
+import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -16,7 +17,7 @@ from schemas.event_pb2 import EventBatch
 from schemas.rollout_pb2 import COST_UNIT_OUTPUT_TOKENS
 from schemas.topics import COMPETENCE, CURATION, GROUPS
 from streams.care import Phi, regime_of
-from tests.bench.brokers import Filled, emptied, filled, running
+from tests.bench.brokers import Broker, Filled, emptied, filled, running
 from tests.bench.figures import Section
 from tests.bench.peers.setup import interpreter
 from tests.bench.race import Contender, Result, race, rates, ratio
@@ -43,7 +44,7 @@ LOADS = (
 )
 
 
-def run(brokers: Sequence[str], rounds: int, scale: float) -> Iterator[Section]:
+def run(brokers: Sequence[Broker], rounds: int, scale: float) -> Iterator[Section]:
     """A section for each broker and size of record; `scale` multiplies the events."""
     for broker in brokers:
         with running(broker) as site:
@@ -51,20 +52,20 @@ def run(brokers: Sequence[str], rounds: int, scale: float) -> Iterator[Section]:
                 yield _measure(site, broker, load, rounds, scale)
 
 
-def _measure(site: Site, broker: str, load: Load, rounds: int, scale: float) -> Section:
+def _measure(site: Site, broker: Broker, load: Load, rounds: int, scale: float) -> Section:
     def fill(events: int, *, index: bool = True) -> Filled:
         return filled(site, int(events * scale), load.per_record, index=index)
 
     main, bare = fill(load.events), fill(load.events, index=False)
-    planloop = _planloop(site, "planloop", main, "groups")
+    ours = planloop(site, "planloop", main, "groups")
     contenders = [
         _reader(site, "consume alone", main, "consume"),
         _reader(site, "consume and parse", main, "parse"),
         _reader(site, "plain loop", main, "fold"),
         _reader(site, "plain loop, no index", bare, "fold"),
-        planloop,
-        _planloop(site, "planloop, no index", bare, "groups"),
-        _planloop(site, "planloop, all folds", fill(load.all_folds), "all"),
+        ours,
+        planloop(site, "planloop, no index", bare, "groups"),
+        planloop(site, "planloop, all folds", fill(load.all_folds), "all"),
         _framework(site, "Quix Streams", "quix_frame", fill(load.quix)),
         _framework(site, "Faust", "faust_agent", fill(load.faust)),
     ]
@@ -75,7 +76,7 @@ def _measure(site: Site, broker: str, load: Load, rounds: int, scale: float) -> 
     section.figures += [rates(contender, runs[contender.name]) for contender in contenders]
     for base, target in _TARGETS.items():
         measured = next(c for c in contenders if c.name == base)
-        section.figures.append(ratio(planloop, measured, runs, target))
+        section.figures.append(ratio(ours, measured, runs, target))
     short = [f"{c.name} {c.task.events:,}" for c in contenders if c.task.events < main.events]
     section.notes.append(f"{main.events:,} events; shorter topics: {', '.join(short)}")
     return section
@@ -86,13 +87,20 @@ def _reader(site: Site, name: str, topic: Filled, mode: str) -> Contender:
     return Contender(name, "tests.bench.peers.plain", _task(site, topic, mode), expected)
 
 
-def _planloop(site: Site, name: str, topic: Filled, mode: str) -> Contender:
+def planloop(site: Site, name: str, topic: Filled, mode: str) -> Contender:
+    """The engine over a topic, from its beginning at each run. Modes as in `planloop_engine`."""
+    task = _task(site, topic, mode, "bench")
+
+    def prepare() -> None:
+        shutil.rmtree(site.settings.state / "checkpoints", ignore_errors=True)
+        emptied(site, (GROUPS, CURATION, COMPETENCE))
+
     return Contender(
         name,
         "tests.bench.planloop_engine",
-        _task(site, topic, mode),
+        task,
         _expected(topic),
-        prepare=lambda: emptied(site, (GROUPS, CURATION, COMPETENCE)),
+        prepare=prepare,
         results=lambda: _scored(site, GROUPS.name),
     )
 

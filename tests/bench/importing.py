@@ -8,51 +8,56 @@ processor time of this process (its one core); the stages say what bounds them.
 import json
 import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
 from infra.log import Producer
+from planloop.workers import Site
 from producers.importers import tau_bench
 from producers.importers.imported import ImportedLog, KeyedEvents, import_log
 from producers.importers.reading import read_content
 from producers.records import records
 from schemas.validation import check
+from tests.bench.brokers import Broker, running
+from tests.bench.figures import Figure, Section
 
 TASKS = 1000
 TRIALS = 4
 TURNS = 6
-ROUNDS = 3
 TARGET = 60_000
 
 T = TypeVar("T")
 
 
-def run(bootstrap: str) -> dict[str, float]:
-    """Medians: events/s of whole imports over wall and processor time, `ratio` of the latter to
-    TARGET, and processor microseconds an event of each stage by itself."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "large.json"
-        path.write_bytes(json.dumps(_runs()).encode())
-        stages: dict[str, list[float]] = {}
-        wall: list[float] = []
-        cpu: list[float] = []
-        events = 0
-        for round_ in range(ROUNDS):
-            started, processor = time.perf_counter(), time.process_time()
-            events = _import(path, bootstrap, f"bench-{time.time_ns()}-{round_}")
-            wall.append(events / (time.perf_counter() - started))
-            cpu.append(events / (time.process_time() - processor))
-            for name, seconds in _stages(path).items():
-                stages.setdefault(name, []).append(seconds / events * 1e6)
-    middle = ROUNDS // 2
-    return {
-        "events": events,
-        "wall": sorted(wall)[middle],
-        "cpu": sorted(cpu)[middle],
-        "ratio": sorted(cpu)[middle] / TARGET,
-        **{name: sorted(values)[middle] for name, values in stages.items()},
-    }
+def run(brokers: Sequence[Broker], rounds: int, scale: float) -> Iterator[Section]:
+    """Whole imports onto each broker, and what each stage takes by itself."""
+    for broker in brokers:
+        with running(broker) as site, tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "large.json"
+            path.write_bytes(json.dumps(_runs(int(TASKS * scale))).encode())
+            yield _measure(path, site, broker, rounds)
+
+
+def _measure(path: Path, site: Site, broker: Broker, rounds: int) -> Section:
+    wall: list[float] = []
+    cpu: list[float] = []
+    stages: dict[str, list[float]] = {}
+    events = 0
+    for round_ in range(rounds):
+        started, processor = time.perf_counter(), time.process_time()
+        events = _import(path, site.endpoints.kafka, f"bench-{round_}")
+        wall.append(events / (time.perf_counter() - started))
+        cpu.append(events / (time.process_time() - processor))
+        for name, seconds in _stages(path).items():
+            stages.setdefault(name, []).append(seconds / events * 1e6)
+    section = Section(f"import of tau-bench onto {broker}, {events:,} events")
+    section.figures.append(Figure.of("import", wall, "events/s", "Python", cpu=cpu, target=TARGET))
+    section.figures += [
+        Figure.of(f"of which {name}", values, "CPU µs an event") for name, values in stages.items()
+    ]
+    section.notes.append("the target is for one core: compare it with the figure by CPU")
+    return section
 
 
 def _import(path: Path, bootstrap: str, tenant: str) -> int:
@@ -84,9 +89,9 @@ def _stages(path: Path) -> dict[str, float]:
     return seconds
 
 
-def _runs() -> list[dict[str, Any]]:
+def _runs(tasks: int) -> list[dict[str, Any]]:
     policy = "As an airline agent, you can help. " + "Read the policy before you act. " * 190
-    return [_run(task, trial, policy) for trial in range(TRIALS) for task in range(TASKS)]
+    return [_run(task, trial, policy) for trial in range(TRIALS) for task in range(tasks)]
 
 
 def _run(task: int, trial: int, policy: str) -> dict[str, Any]:

@@ -4,7 +4,6 @@ The clock runs from the moment when partitions are assigned to the end of the la
 Mode `groups` is GroupFold alone, `all` what the workers `folds` and `competence` run.
 """
 
-import uuid
 from dataclasses import replace
 from pathlib import Path
 
@@ -24,13 +23,12 @@ def main(given: Task) -> None:
     site = Site(settings, settings.endpoints())
     topic = replace(ROLLOUTS, name=given.topic)
     folds = [GroupFold()] if given.mode == "groups" else [GroupFold(), CurationFold()]
-    run = uuid.uuid4().hex
     clock = Stopwatch()
-    with engine(site, f"folds-{run}", topic, folds) as running:
+    with engine(site, given.output, topic, folds) as running:
         clock.start()
         running.run(until_end=False, stop=lambda: running.progress().records >= given.records)
         if given.mode == "all":
-            with engine(site, f"competence-{run}", GROUPS, [CompetenceFold()]) as counting:
+            with engine(site, f"{given.output}-competence", GROUPS, [CompetenceFold()]) as counting:
                 counting.run(until_end=True)
         clock.stop()
     clock.report()

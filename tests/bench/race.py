@@ -13,7 +13,7 @@ from tests.bench.stopwatch import Measured, Task, command, parse
 Result = tuple[str, int, int]
 """(group_id, regime, successes)."""
 
-_REPOSITORY = Path(__file__).parent.parent.parent
+REPOSITORY = Path(__file__).parent.parent.parent
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +48,7 @@ def _run(contender: Contender) -> Measured:
         contender.prepare()
     done = subprocess.run(
         [str(contender.python), *command(contender.module, contender.task)],
-        cwd=_REPOSITORY,
+        cwd=REPOSITORY,
         capture_output=True,
         text=True,
         timeout=600,

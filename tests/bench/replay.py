@@ -1,9 +1,7 @@
 """Replay from the archive into scored groups, against reading the Parquet alone, in events/s."""
 
-import statistics
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -15,48 +13,51 @@ from producers.workload import bench_records
 from schemas.event_pb2 import EventBatch
 from schemas.topics import ROLLOUTS
 from streams.groups import GroupFold
+from tests.bench.brokers import Broker
+from tests.bench.figures import Figure, Section
 from tests.consumers.memory_store import MemoryStore
 
 EVENTS = 500_000
 PER_RECORD = 25
 SEGMENT_RECORDS = 8_000
-ROUNDS = 5
 TARGET = 0.5
 
-Figure = tuple[str, float, str, str]
-"""Name, value, unit, and what bounds it."""
 
-
-def run() -> list[Figure]:
-    """Medians over interleaved rounds of 25 events a record, from segments in memory."""
-    store = _archive()
+def run(brokers: Sequence[Broker], rounds: int, scale: float) -> Iterator[Section]:
+    """Interleaved rounds over segments in memory; no broker takes part."""
+    events = int(EVENTS * scale)
+    store = _archive(events)
     stages: dict[str, Callable[[MemoryStore], int]] = {
         "Parquet alone": _parquet,
         "Parquet and parse": _parse,
         "replay": _replay,
     }
     rates: dict[str, list[float]] = {name: [] for name in stages}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, work in stages.items():
             start = time.perf_counter()
             work(store)
-            rates[name].append(EVENTS / (time.perf_counter() - start))
-    median = {name: statistics.median(some) for name, some in rates.items()}
-    bounds = {"Parquet alone": "zstd, memory", "Parquet and parse": "protobuf", "replay": "Python"}
-    return [
-        *((f"archive: {name}", median[name], "events/s", bounds[name]) for name in stages),
-        *(
-            (f"replay over {name}", median["replay"] / median[name], "ratio", f"at least {TARGET}")
-            for name in ("Parquet alone", "Parquet and parse")
-        ),
+            rates[name].append(events / (time.perf_counter() - start))
+    bounds = {"Parquet alone": "zstd, memory", "Parquet and parse": "parse", "replay": "Python"}
+    section = Section(f"replay from the archive, {events:,} events, {PER_RECORD} a record")
+    section.figures += [Figure.of(name, rates[name], "events/s", bounds[name]) for name in stages]
+    section.figures += [
+        Figure.of(
+            f"replay / {base}",
+            [mine / theirs for mine, theirs in zip(rates["replay"], rates[base], strict=True)],
+            "ratio",
+            target=target,
+        )
+        for base, target in (("Parquet alone", TARGET), ("Parquet and parse", None))
     ]
+    yield section
 
 
-def _archive() -> MemoryStore:
+def _archive(events: int) -> MemoryStore:
     store = MemoryStore()
     records = [
         Record(ROLLOUTS.name, 0, offset, key.encode(), value, 1_750_000_000_000_000 + offset)
-        for offset, (key, value) in enumerate(bench_records(EVENTS, PER_RECORD))
+        for offset, (key, value) in enumerate(bench_records(events, PER_RECORD))
     ]
     for start in range(0, len(records), SEGMENT_RECORDS):
         some = records[start : start + SEGMENT_RECORDS]
@@ -86,8 +87,3 @@ def _parse(store: MemoryStore) -> int:
 def _replay(store: MemoryStore) -> int:
     outputs = replay(Past(store), ROLLOUTS, [GroupFold()])
     return sum(event.HasField("group_scored") for output in outputs for event in output.events)
-
-
-if __name__ == "__main__":
-    for name, value, unit, bound in run():
-        sys.stdout.write(f"{name:<34} {value:>14,.2f} {unit:<10} {bound}\n")

@@ -1,82 +1,75 @@
 """The warehouse sink in events/s: its stages alone, and all of it from the broker to the tables."""
 
-import statistics
-import sys
-import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 from consumers.blocks import Block, Blocks
 from consumers.sink import WarehouseSink
 from consumers.writer import insert
-from infra.log import Producer, Record, ensure_topics
-from infra.settings import Endpoints, Settings
-from infra.stack import down, up
+from infra.log import Record
 from infra.warehouse import Warehouse
+from planloop.workers import Site
 from producers.workload import EVENTS_PER_GROUP, bench_records
 from schemas.event_pb2 import EventBatch
-from schemas.topics import ROLLOUTS, Topic
+from schemas.topics import ROLLOUTS
 from schemas.validation import vet
+from tests.bench.brokers import Broker, Filled, filled, running
+from tests.bench.figures import Figure, Section
 from tests.warehouses import fresh_database
 
 EVENTS = 5_000 * EVENTS_PER_GROUP
-ROUNDS = 5
 TARGET = 150_000.0
 
-Figure = tuple[str, float, str, str]
-"""Name, value, unit, and what bounds it."""
+
+def run(brokers: Sequence[Broker], rounds: int, scale: float) -> Iterator[Section]:
+    """Interleaved rounds on each broker, at 25 events a record and at one."""
+    for broker in brokers:
+        with running(broker) as site:
+            for per_record in (25, 1):
+                yield _measure(site, broker, per_record, rounds, int(EVENTS * scale))
 
 
-def run() -> list[Figure]:
-    """Medians over interleaved rounds, at 25 events a record and at one."""
-    with tempfile.TemporaryDirectory() as folder:
-        settings = Settings(
-            state=Path(folder), kafka_bootstrap=None, s3_endpoint=None, warehouse_url=None
-        )
-        try:
-            endpoints = up(settings)
-            return [figure for per_record in (25, 1) for figure in _measure(endpoints, per_record)]
-        finally:
-            down(settings)
-
-
-def _measure(endpoints: Endpoints, per_record: int) -> list[Figure]:
+def _measure(site: Site, broker: Broker, per_record: int, rounds: int, wanted: int) -> Section:
     records = [
         Record(ROLLOUTS.name, 0, offset, key.encode(), value, 1_750_000_000_000_000 + offset)
-        for offset, (key, value) in enumerate(bench_records(EVENTS, per_record))
+        for offset, (key, value) in enumerate(bench_records(wanted, per_record))
     ]
-    topic = _on_the_broker(endpoints.kafka, records, per_record)
+    topic = filled(site, wanted, per_record)
     blocks = _blocks(records)
     stages: dict[str, Callable[[Warehouse], object]] = {
         "parse": lambda _: _parse(records),
         "parse and check": lambda _: _check(records),
         "rows": lambda _: _tables(_blocks(records)),
         "insert": lambda warehouse: _insert(warehouse, blocks),
-        "all": lambda warehouse: _sink(endpoints.kafka, warehouse, topic),
+        "all": lambda warehouse: _sink(site, warehouse, topic),
     }
     rates: dict[str, list[float]] = {name: [] for name in stages}
-    for _ in range(ROUNDS):
+    for _ in range(rounds):
         for name, work in stages.items():
-            with fresh_database(endpoints.warehouse_url) as warehouse:
+            with fresh_database(site.endpoints.warehouse_url) as warehouse:
                 start = time.perf_counter()
                 work(warehouse)
-                rates[name].append(EVENTS / (time.perf_counter() - start))
-    median = {name: statistics.median(some) for name, some in rates.items()}
+                rates[name].append(topic.events / (time.perf_counter() - start))
     bounds = {
-        "parse": "protobuf",
+        "parse": "parse",
         "parse and check": "Python",
         "rows": "Python",
         "insert": "warehouse, disk",
-        "all": f"Python; at least {TARGET:,.0f}",
+        "all": "Python",
     }
-    size = f"{per_record} a record"
-    return [
-        *((f"sink {name}, {size}", median[name], "events/s", bounds[name]) for name in stages),
-        (f"sink all over parse, {size}", median["all"] / median["parse"], "ratio", "Python"),
-        (f"sink all over insert, {size}", median["all"] / median["insert"], "ratio", "Python"),
-    ]
+    section = Section(f"warehouse sink on {broker}, {topic.events:,} events, {per_record} a record")
+    for name in stages:
+        target = TARGET if name == "all" else None
+        section.figures.append(
+            Figure.of(name, rates[name], "events/s", bounds[name], target=target)
+        )
+    for base in ("parse", "insert"):
+        pairs = zip(rates["all"], rates[base], strict=True)
+        section.figures.append(
+            Figure.of(f"all / {base}", [mine / theirs for mine, theirs in pairs], "ratio")
+        )
+    return section
 
 
 def _parse(records: Sequence[Record]) -> int:
@@ -89,7 +82,6 @@ def _check(records: Sequence[Record]) -> int:
         value, key = record.value or b"", (record.key or b"").decode()
         for event in EventBatch.FromString(value).events:
             accepted += isinstance(vet(event, ROLLOUTS, key, len(value)), tuple)
-    assert accepted == EVENTS
     return accepted
 
 
@@ -111,20 +103,11 @@ def _insert(warehouse: Warehouse, blocks: Sequence[Block]) -> None:
         insert(warehouse, block)
 
 
-def _on_the_broker(bootstrap: str, records: Sequence[Record], per_record: int) -> Topic:
-    topic = replace(ROLLOUTS, name=f"{ROLLOUTS.name}.bench.{per_record}")
-    ensure_topics(bootstrap, [topic])
-    producer = Producer(bootstrap)
-    for record in records:
-        producer.send(topic.name, record.key or b"", record.value or b"")
-    producer.close()
-    return topic
-
-
-def _sink(bootstrap: str, warehouse: Warehouse, topic: Topic) -> None:
+def _sink(site: Site, warehouse: Warehouse, load: Filled) -> None:
     """From the broker to the tables, as `planloop process` does it."""
-    done = WarehouseSink(bootstrap, warehouse, _no_objects, [topic]).run()
-    assert (done.events, done.refused) == (EVENTS, 0)
+    topic = replace(ROLLOUTS, name=load.topic)
+    done = WarehouseSink(site.endpoints.kafka, warehouse, _no_objects, [topic]).run()
+    assert (done.events, done.refused) == (load.events, 0)
 
 
 def _no_objects(key: str, _: bytes) -> None:
@@ -132,8 +115,3 @@ def _no_objects(key: str, _: bytes) -> None:
 
 
 _POLL = 2000
-
-
-if __name__ == "__main__":
-    for name, value, unit, bound in run():
-        sys.stdout.write(f"{name:36} {value:14,.2f} {unit:9} {bound}\n")

@@ -14,8 +14,9 @@ from dataclasses import asdict, dataclass
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """Fold all of `topic`, which holds so many records and events. `output` is where a peer writes
-    scored groups, `state` the directory of planloop's stack, `mode` a choice of the program."""
+    """Fold all of `topic`, which holds so many records and events. `output` names
+    what the run writes: a peer's topic of scored groups, planloop's checkpoints. `state` is the
+    directory of planloop's stack, `mode` a choice of the program."""
 
     bootstrap: str
     topic: str

@@ -257,7 +257,7 @@ def test_refused_events_become_dead_letters_and_reach_the_view(
     assert report.refused == 3
     assert _events(warehouse) >= 3
     again = log.sink(warehouse).run()
-    assert (again.letters, again.records) == (0, 0)
+    assert (again.refused, again.records) == (0, 0)
     warehouse.execute("TRUNCATE TABLE positions")
     log.sink(warehouse).run()
     assert len(warehouse.rows(f"SELECT event_id FROM dead_letters WHERE topic = '{own}'")) == 2
@@ -285,7 +285,7 @@ def test_a_dead_letter_too_long_for_the_log_is_kept_as_an_object(
     value = uuid.uuid4().bytes * 40_000
     log.send_raw(CURATION, value)
     sink = WarehouseSink(log.broker, warehouse, kept.__setitem__, [log.topics[CURATION.name]])
-    assert sink.run().letters == 1
+    assert sink.run().refused == 1
     assert list(kept.values()) == [value]
 
 
