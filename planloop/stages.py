@@ -5,6 +5,7 @@ from contextlib import contextmanager
 from typing import Self
 
 from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+from rich.table import Column
 
 from planloop.options import console
 from planloop.workers import Report
@@ -15,10 +16,11 @@ class Stages:
 
     def __init__(self, *, hidden: bool) -> None:
         self._progress = Progress(
-            TextColumn("{task.description:<11}"),
-            BarColumn(30),
-            TextColumn("{task.fields[said]}"),
-            TimeElapsedColumn(),
+            TextColumn("{task.description}", table_column=Column(min_width=10, no_wrap=True)),
+            BarColumn(20, table_column=Column(min_width=20)),
+            TimeElapsedColumn(table_column=Column(min_width=7)),
+            TextColumn("{task.fields[said]}", table_column=Column(no_wrap=True, ratio=1)),
+            expand=True,
             console=console,
             disable=hidden,
         )
