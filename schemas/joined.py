@@ -109,14 +109,12 @@ class Joined:
             lazy = LazyBatch.FromString(b"".join(values))  # pyright: ignore[reportArgumentType]
         except DecodeError:
             return False
-        position = self._size
         run: Run | None = None
         taken: list[Run] = []
         stream, tenant, next_seq = "", "", -1
-        for wire in lazy.runs:
-            body = wire.bodies
-            seq, at, tokens = wire.first_seq, wire.latest, wire.output_tokens
-            if len(body) != 1 or seq > LARGEST_BELIEVED or tokens > LARGEST_BELIEVED:
+        for position, wire in enumerate(lazy.runs, self._size):
+            body, seq, at = wire.bodies, wire.first_seq, wire.latest
+            if len(body) != 1 or seq > LARGEST_BELIEVED:
                 return False
             if (
                 run is not None
@@ -135,13 +133,15 @@ class Joined:
                 taken.append(run)
             number = body[0]
             if number == ACTION:
+                tokens = wire.output_tokens
+                if tokens > LARGEST_BELIEVED:
+                    return False
                 run.tool_calls += wire.tool_calls
                 run.output_tokens += tokens
                 run.untold_actions += wire.untold_actions
             elif number == OBSERVATION:
                 run.errors += wire.errors
             next_seq = seq + 1
-            position += 1
         for run in taken:
             append_run(self.runs, run)
         self._add(record, _Singles(lazy.events), len(values))

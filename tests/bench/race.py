@@ -68,15 +68,15 @@ def _run(contender: Contender) -> Measured:
 
 
 def rates(contender: Contender, runs: Sequence[Measured]) -> Figure:
-    """Events a second of a contender's runs, and how much of the time Python ran: the rest it
-    waited, for the broker or for a processor."""
+    """Events a second of a contender's runs; its bound is Python where that ran most of the time,
+    else whatever it waited for: the broker, an object store, or a processor."""
     events = contender.task.events
     python = statistics.median(run.python / run.wall for run in runs)
     return Figure.of(
         contender.name,
         [events / run.wall for run in runs],
         "events/s",
-        f"Python {python:.0%}, waits {1 - python:.0%}",
+        f"Python, {python:.0%}" if python > 0.5 else f"waiting, {1 - python:.0%}",
         cpu=[events / run.cpu for run in runs],
     )
 

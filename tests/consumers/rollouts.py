@@ -3,7 +3,6 @@
 from collections.abc import Callable, Sequence
 
 from infra.log import Record
-
 from producers.episode import EpisodeWriter
 from schemas.batch import encode
 from schemas.event_pb2 import Event
