@@ -19,10 +19,10 @@ from infra.objects import ObjectStore
 from planloop.options import (
     Json,
     State,
-    console,
     exit_statuses,
     print_json,
     print_table,
+    say,
     settings_for,
 )
 from planloop.stages import Stages
@@ -128,7 +128,7 @@ def verify(state: State = None, as_json: Json = False) -> None:
         else:
             print_table("checked", ["what", "count"], sorted(result.checked.items()))
             for finding in result.findings:
-                console.print(f"{finding.kind} {finding.where}: {finding.detail}", markup=False)
+                say(f"{finding.kind} {finding.where}: {finding.detail}")
         if not result.ok:
             raise typer.Exit(CheckFailedError.exit_status)
 
@@ -189,7 +189,7 @@ def requeue(letter: list[str], state: State = None, as_json: Json = False) -> No
         if as_json:
             print_json({"requeued": written})
         else:
-            console.print(f"{written} written back; `planloop process` takes them up")
+            say(f"{written} written back; `planloop process` takes them up")
 
 
 def _site(state: State) -> Site:

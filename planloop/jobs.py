@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from planloop import pipeline
-from planloop.options import Json, State, console, exit_statuses, print_json, settings_for
+from planloop.options import Json, State, exit_statuses, print_json, say, settings_for
 from planloop.process import follow, follow_one
 from planloop.stages import Stages
 from planloop.summary import show_summary, summary
@@ -41,10 +41,9 @@ def run(
                 show_summary(warehouse)
         if not as_json:
             option = "" if state is None else f" --state {state}"
-            console.print(
+            say(
                 f"the stack goes on running: try `planloop verify{option}` or "
-                f"`planloop status{option}`, end it with `planloop down{option}`",
-                markup=False,
+                f"`planloop status{option}`, end it with `planloop down{option}`"
             )
 
 
@@ -72,10 +71,9 @@ def import_(
             print_json({path: asdict(report) for path, report in reports.items()})
         else:
             for path, report in reports.items():
-                console.print(
+                say(
                     f"{path}: {report.groups} groups, {report.episodes} episodes, "
-                    f"{report.new:,} new events, {report.known:,} known",
-                    markup=False,
+                    f"{report.new:,} new events, {report.known:,} known"
                 )
 
 
@@ -94,7 +92,7 @@ def process(
         settings = settings_for(state)
         site = Site(settings, settings.endpoints())
         if following and worker is None:
-            follow(site, lambda words: console.print(words, markup=False))
+            follow(site, lambda words: say(words))
             return
         if following and worker is not None:
             follow_one(worker, site, lambda done, said: None)

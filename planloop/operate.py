@@ -11,10 +11,10 @@ from planloop.options import (
     Json,
     State,
     as_dicts,
-    console,
     exit_statuses,
     print_json,
     print_table,
+    say,
     settings_for,
 )
 from planloop.workers import Site, warehouse_of
@@ -32,7 +32,7 @@ def up(state: State = None, as_json: Json = False) -> None:
     """Start the embedded stack and wait until every part answers."""
     with exit_statuses(as_json):
         settings = settings_for(state)
-        stack.up(settings, lambda part, what: console.print(f"{part}: {what}"))
+        stack.up(settings, lambda part, what: say(f"{part}: {what}"))
         if as_json:
             print_json([asdict(part) for part in stack.status(settings)])
 
@@ -41,7 +41,7 @@ def down(state: State = None, as_json: Json = False) -> None:
     """Stop the embedded stack. What it keeps stays in the state directory."""
     with exit_statuses(as_json):
         settings = settings_for(state)
-        stack.down(settings, lambda part, what: console.print(f"{part}: {what}"))
+        stack.down(settings, lambda part, what: say(f"{part}: {what}"))
         if as_json:
             print_json([asdict(part) for part in stack.status(settings)])
 
@@ -57,7 +57,7 @@ def status(state: State = None, as_json: Json = False) -> None:
                 with warehouse_of(Site(settings, settings.endpoints())) as warehouse:
                     lag = warehouse.rows(_LAG)
             except InfrastructureAwayError as error:
-                console.print(str(error), markup=False)
+                say(str(error))
         if as_json:
             print_json(
                 {"parts": [asdict(part) for part in parts], "lag": as_dicts(_LAG_COLUMNS, lag)}

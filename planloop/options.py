@@ -32,6 +32,11 @@ def settings_for(state: Path | None) -> Settings:
     return Settings.load(state=state) if state else Settings.load()
 
 
+def say(words: str) -> None:
+    """A line for people, on standard error."""
+    console.print(words, markup=False, highlight=False, soft_wrap=True)
+
+
 def print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, default=str, allow_nan=False) + "\n")
 
@@ -69,9 +74,9 @@ def report(error: PlanloopError, as_json: bool) -> None:
     if as_json:
         print_json({"error": error.message, "failed": error.failed, "remedy": error.remedy})
     else:
-        console.print(f"[red]{error.failed}[/red]: {error.message}", highlight=False, markup=True)
+        say(f"{error.failed}: {error.message}")
         if error.remedy:
-            console.print(f"  {error.remedy}", highlight=False, markup=False)
+            say(f"  {error.remedy}")
 
 
 def as_dicts(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> list[Mapping[str, Any]]:
