@@ -8,7 +8,8 @@ stores keep keys as files in folders.
 import hashlib
 import io
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import ClassVar, TypeVar
 
 import urllib3
@@ -23,11 +24,12 @@ from schemas.training_pb2 import ObjectRef
 
 T = TypeVar("T")
 
-_MISSING = {"NoSuchKey", "NoSuchBucket", "ResourceNotFound"}
+_MISSING = {"NoSuchKey", "ResourceNotFound"}
 _BUSY = {"InternalError", "ServiceUnavailable", "SlowDown", "RequestTimeout", "OperationAborted"}
 _REFUSED = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "RequestTimeTooSkewed"}
 _MADE_MEANWHILE = {"BucketAlreadyOwnedByYou", "BucketAlreadyExists"}
 _LEAST_PART_BYTES = 5 << 20
+_AT_A_TIME = 8
 
 
 class ObjectMissingError(PlanloopError, LookupError):
@@ -79,6 +81,13 @@ class ObjectStore:
         self._patiently(key, send)
         digest = hashlib.sha256(data).hexdigest()
         return ObjectRef(bucket=self._bucket, key=key, sha256=digest, bytes=len(data))
+
+    def put_all(self, objects: Sequence[tuple[str, bytes]]) -> None:
+        """Write several objects, some at a time; all are there on return. Raises what the first
+        failure raised, with the others written or not."""
+        with ThreadPoolExecutor(_AT_A_TIME, "objects") as threads:
+            for _ in threads.map(lambda item: self.put(*item), objects):
+                pass
 
     def get(self, key: str, sha256: str | None = None) -> bytes:
         """The bytes under `key`. Raises ObjectMissingError, and CheckFailedError when they do not
@@ -134,6 +143,9 @@ class ObjectStore:
         except S3Error as error:
             if error.code in _MISSING:
                 raise ObjectMissingError(f"objects: no object {key!r} in {self._bucket}") from error
+            if error.code == "NoSuchBucket":  # somebody is making it, or has removed it
+                self._bucket_known = False
+                raise AwayError(f"{self._endpoint} has no bucket {self._bucket}") from error
             if error.code in _BUSY:
                 raise AwayError(f"{self._endpoint} is not ready: {error.code}") from error
             if error.code in _REFUSED:

@@ -36,7 +36,9 @@ class Sink(Protocol):
 
 
 class Objects(Protocol):
-    def put(self, key: str, data: bytes) -> object: ...
+    """Stores objects by key; they are durable when it returns."""
+
+    def put_all(self, objects: Sequence[tuple[str, bytes]]) -> None: ...
 
 
 class Checkpoints(Protocol):
@@ -137,8 +139,8 @@ class LocalEngine:
         self._check_refused()
 
     def _emit(self, output: Output) -> None:
-        for key, data in output.objects:
-            self._objects.put(key, data)
+        if output.objects:
+            self._objects.put_all(output.objects)
         for topic, events in _in_topics(output.events):
             self._sink.send_events(topic, events)
         self._derived += len(output.events)

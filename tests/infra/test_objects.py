@@ -79,12 +79,16 @@ def test_damage_is_found(store: ObjectStore, prefix: str) -> None:
         store.get(prefix + "one", ref.sha256)
 
 
+def test_one_of_several_that_cannot_be_written_is_an_error(store: ObjectStore, prefix: str) -> None:
+    with pytest.raises(InputError, match="no key"):
+        store.put_all([(prefix + "one", b"1"), ("", b"2"), (prefix + "three", b"3")])
+
+
 def test_lists_are_sorted_and_whole(store: ObjectStore, prefix: str) -> None:
     keys = [
         f"{prefix}{folder}/{number:020}" for folder in ("a", "a-b", "b") for number in range(450)
     ]
-    with ThreadPoolExecutor(16) as pool:
-        list(pool.map(lambda key: store.put(key, b"x"), keys))
+    store.put_all([(key, b"x") for key in keys])
     assert list(store.list(prefix)) == [(key, 1) for key in sorted(keys)]
     assert [key for key, _ in store.list(prefix + "a/")] == keys[:450]
     assert len(list(store.list(prefix + "a/0000000000000000044"))) == 10

@@ -68,9 +68,9 @@ class MemoryLog:
         self.written += self.unflushed[half:]
         self.unflushed = []
 
-    def put(self, key: str, data: bytes) -> None:
+    def put_all(self, objects: Sequence[tuple[str, bytes]]) -> None:
         self.plan("put")
-        self.objects[key] = data
+        self.objects.update(objects)
 
     def load(self, partition: int) -> bytes | None:
         return self.snapshots.get(partition)
