@@ -29,7 +29,7 @@ def start(
         log.replace(log.with_suffix(".log.1"))
     log.touch(0o600)
     with log.open("ab") as output:
-        return subprocess.Popen(
+        child = subprocess.Popen(
             arguments,
             env={**os.environ, **environment, _MARK: f"{state}#{name}"},
             cwd=state,
@@ -38,23 +38,31 @@ def start(
             stderr=output,
             start_new_session=True,
         )
+    # A process has no environment to read for a moment after it has begun.
+    while child.poll() is None and not _mark_of(psutil.Process(child.pid)):
+        time.sleep(0.001)
+    return child
 
 
 def living(state: Path) -> dict[str, psutil.Process]:
     """The processes of a state directory by part. Zombies do not count."""
     found: dict[str, psutil.Process] = {}
     for process in psutil.process_iter():
-        try:
-            mark = process.environ().get(_MARK, "")
-            if mark.startswith(f"{state}#") and process.status() != psutil.STATUS_ZOMBIE:
-                name = mark.removeprefix(f"{state}#")
-                # A child of a part carries its mark too; the part is the older one.
-                found.setdefault(name, process)
-                if process.create_time() < found[name].create_time():
-                    found[name] = process
-        except psutil.Error:
+        of_state, separator, name = _mark_of(process).rpartition("#")
+        if not separator or of_state != str(state) or not alive(process):
             continue
+        # A child of a part carries its mark too; the part is the older one.
+        older = found.get(name)
+        if older is None or process.create_time() < older.create_time():
+            found[name] = process
     return found
+
+
+def _mark_of(process: psutil.Process) -> str:
+    try:
+        return process.environ().get(_MARK, "")
+    except psutil.Error:
+        return ""
 
 
 def alive(process: psutil.Process) -> bool:

@@ -13,6 +13,7 @@ import signal
 import subprocess
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Literal
 
@@ -102,7 +103,7 @@ class Watch:
             command = self.part.command()
             child = start(self._state, self.part.name, command.arguments, command.environment)
             self._process, self._child = psutil.Process(child.pid), child
-        except (PlanloopError, OSError, psutil.Error) as error:
+        except (PlanloopError, OSError, subprocess.SubprocessError, psutil.Error) as error:
             self._put_off(str(error))
             return
         again = self.record.state == "restarting"
@@ -144,7 +145,8 @@ def supervise(state: Path, stopped: threading.Event) -> None:
     while not stopped.is_set():
         for watch in watches.values():
             base = watches.get(watch.part.stands_on or "")
-            watch.step(grounded=base is None or base.record.state == "running")
+            with suppress(psutil.NoSuchProcess):  # it died under the step; the next one sees it
+                watch.step(grounded=base is None or base.record.state == "running")
         records = {name: watch.record for name, watch in watches.items()}
         if records != known:
             known = dict(records)

@@ -13,7 +13,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 
-from infra.log.holes import RETRY_S, Holes
+from infra.log.holes import RETRY_S, holes_of
 from infra.log.record import Place, Record, last_offsets, records_of
 from infra.log.topics import (
     EMBEDDED_CLUSTER,
@@ -80,14 +80,19 @@ class Reader:
         for topic, number in positions:
             if number not in partitions_in(cluster, topic):
                 raise InputError(f"{topic} has no partition {number}")
-        self._holes = Holes() if cluster.cluster_id == EMBEDDED_CLUSTER else None
+        embedded = cluster.cluster_id == EMBEDDED_CLUSTER
+        self._holes = holes_of(bootstrap) if embedded else None
         self._consumer.assign(
             [_at(place, offset or OFFSET_BEGINNING) for place, offset in positions.items()]
         )
 
     @property
     def at_end(self) -> bool:
-        """Whether every partition has reported its end since its last record."""
+        """Whether every partition has reported its end since its last record.
+
+        What is written after that report shows at a later poll only: to read up to this moment,
+        compare positions with `end_offsets`.
+        """
         return len(self._ended) == len(self._next)
 
     def poll(self, max_records: int = 2000, timeout_s: float = 0.5) -> list[Record]:
@@ -97,7 +102,7 @@ class Reader:
         position is not on the log (removed by retention, or never written).
         """
         if self._again:
-            self._read_again()
+            timeout_s = min(timeout_s, self._read_again())
         messages = self._consumer.consume(max_records, 0)
         if not messages:
             messages = self._consumer.consume(1, timeout_s)
@@ -154,24 +159,26 @@ class Reader:
         lasts = last_offsets(messages)
         span = sum(last + 1 - self._next[place] for place, last in lasts.items())
         if self._holes is not None and span != len(records):
-            records, again = self._holes.cut(records, self._next)
+            if self._again:
+                records = [r for r in records if (r.topic, r.partition) not in self._again]
+            now = time.monotonic()
+            highs = {place: self._high(place) for place in lasts}
+            records, again = self._holes.cut(records, self._next, highs, now)
             for place in again:
                 self._ended.pop(place, None)
-                self._again[place] = time.monotonic() + RETRY_S
-            self._consumer.pause([_at(place) for place in again])
+                self._again[place] = now + RETRY_S
             lasts = {(record.topic, record.partition): record.offset for record in records}
         for place, last in lasts.items():
             self._next[place] = last + 1
         return records
 
-    def _read_again(self) -> None:
-        """Go back to the holes whose time has come."""
+    def _read_again(self) -> float:
+        """Go back to the holes whose time has come; seconds until the next one's."""
         now = time.monotonic()
         for place in [place for place, due in self._again.items() if due <= now]:
             del self._again[place]
             self._consumer.seek(_at(place, self._next[place]))
-            if place not in self._paused:
-                self._consumer.resume([_at(place)])
+        return min(self._again.values(), default=now + RETRY_S) - now
 
     def _without_ends(self, messages: list[Message]) -> list[Message]:
         """Take the reports of ends out of a batch, in order, and raise what is an error."""
@@ -183,7 +190,8 @@ class Reader:
                 self._ended.pop(place, None)
                 records.append(message)
             elif error.code() == KafkaError._PARTITION_EOF:
-                self._ended[place] = message.offset() or 0
+                if place not in self._again:
+                    self._ended[place] = message.offset() or 0
             elif error.code() == KafkaError._AUTO_OFFSET_RESET:
                 raise self._lost(place)
             elif not error.retriable():

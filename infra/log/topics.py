@@ -58,9 +58,10 @@ def ensure_topics(bootstrap: str, topics: Iterable[Topic] = CATALOGUE) -> None:
         for topic in topics
     ]
     admin = AdminClient({"bootstrap.servers": bootstrap}, logger=logger)
+    describe(admin, bootstrap)
     for name, made in admin.create_topics(wanted, operation_timeout=_ANSWER_S).items():
         try:
-            made.result(_ANSWER_S)
+            made.result(2 * _ANSWER_S)  # librdkafka itself ends it sooner
         except KafkaException as error:
             reason: KafkaError = error.args[0]
             if reason.code() != KafkaError.TOPIC_ALREADY_EXISTS:

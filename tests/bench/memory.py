@@ -75,18 +75,18 @@ def watch(site: Site, events: int) -> list[Sample]:
         process = psutil.Process(engine.pid)
         while engine.poll() is None:
             if folder.exists():
-                samples.append(_sample(process, folder))
+                samples.append(_sample(process.memory_info().rss, folder))
             time.sleep(_EVERY_S)
     finally:
         engine.kill()
         engine.wait()
     if engine.returncode != 0:
         raise RuntimeError(f"the engine ended with status {engine.returncode}")
+    samples.append(_sample(samples[-1].resident, folder))
     return samples
 
 
-def _sample(process: psutil.Process, folder: Path) -> Sample:
-    resident = process.memory_info().rss
+def _sample(resident: int, folder: Path) -> Sample:
     events = kept = closed = 0
     for path in folder.glob("*.snapshot"):
         _, taken, _, folds = msgspec.msgpack.decode(path.read_bytes())

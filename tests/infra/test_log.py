@@ -23,6 +23,9 @@ from infra.log import (
     partitions_of,
     read_range,
 )
+from infra.processes import living
+from infra.settings import Settings
+from infra.stack import down, up
 from schemas.errors import InfrastructureAwayError, InputError
 from schemas.event_pb2 import Event, EventBatch
 from schemas.events import Stream
@@ -334,7 +337,9 @@ def test_a_tailing_reader_misses_nothing_of_several_producers(
         while finished.n_waiting < 5:
             records += reader.poll(timeout_s=0.01)
         finished.wait()
-        records += read_to_end(reader)
+        deadline = time.monotonic() + 30
+        while len(records) < 5000 and time.monotonic() < deadline:
+            records += reader.poll()
     values = [r.value or b"" for r in records]
     assert sorted(values) == sorted(b"%d/%d" % (n, i) for n in range(5) for i in range(1000))
     offsets = [r.offset for r in records]
@@ -497,6 +502,48 @@ def test_kafka_stamps_records_itself(kafka: str) -> None:
     other.flush(10)
     [record] = whole(kafka, topic)
     assert abs(record.timestamp / 1e6 - time.time()) < 60
+
+
+@pytest.mark.slow
+def test_a_broker_that_is_away_is_said_to_be() -> None:
+    address = closed_port()
+    for action in (
+        lambda: ensure_topics(address),
+        lambda: partitions_of(address, "topic"),
+        lambda: end_offsets(address, "topic"),
+        lambda: Reader(address, {("topic", 0): 0}),
+        lambda: next(read_range(address, "topic", 0)),
+    ):
+        with pytest.raises(InfrastructureAwayError, match=f"no answer from {address}"):
+            action()
+
+
+@pytest.mark.slow
+def test_a_reader_outlasts_a_short_outage_and_reports_a_long_one(fresh_stack: Settings) -> None:
+    kafka = fresh_stack.endpoints().kafka
+    producer = Producer(kafka)
+    producer.send("planloop.tasks", "key", b"before")
+    producer.close()
+    reader = Reader(kafka, {("planloop.tasks", 0): 0}, patience_s=3.0)
+    assert [r.value for r in read_to_end(reader)] == [b"before"]
+    living(fresh_stack.state)["log"].kill()
+    up(fresh_stack)
+    producer = Producer(kafka)
+    producer.send("planloop.tasks", "key", b"after")
+    producer.close()
+    records: list[Record] = []
+    while not records:
+        records = reader.poll()
+    assert [r.value for r in records] == [b"after"]
+    down(fresh_stack)
+    with pytest.raises(InfrastructureAwayError, match="no answer from"):
+        read_to_end_again(reader)
+    reader.close()
+
+
+def read_to_end_again(reader: Reader) -> None:
+    for _ in range(200):
+        reader.poll()
 
 
 def test_librdkafka_logs_through_logging(

@@ -33,7 +33,7 @@ def main(given: Task) -> None:
     clock.start()
     records = 0
     while records < given.records:
-        messages = consumer.consume(POLL, 0.2)
+        messages = consumer.consume(min(POLL, given.records - records), 0.2)
         records += len(messages)
         if given.mode == "consume":
             continue
