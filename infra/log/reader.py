@@ -114,11 +114,12 @@ class Reader:
         self._silences = 0
         self._down_since = None
         if any(map(Message.error, messages)):
-            messages = self._without_ends(messages)
-        elif self._ended:
-            for place in last_offsets(messages):
+            return self._advance(records_of(self._without_ends(messages)))
+        records = records_of(messages)
+        if self._ended:
+            for place in last_offsets(records):
                 self._ended.pop(place, None)
-        return self._advance(messages)
+        return self._advance(records)
 
     def pause(self, partitions: Collection[Place]) -> None:
         """Deliver nothing of these until `resume`; nothing is lost."""
@@ -153,10 +154,9 @@ class Reader:
     def close(self) -> None:
         self._consumer.close()
 
-    def _advance(self, messages: list[Message]) -> list[Record]:
-        """Records of messages, and their partitions moved on behind them."""
-        records = records_of(messages)
-        lasts = last_offsets(messages)
+    def _advance(self, records: list[Record]) -> list[Record]:
+        """Records that may be given out, and their partitions moved on behind them."""
+        lasts = last_offsets(records)
         span = sum(last + 1 - self._next[place] for place, last in lasts.items())
         if self._holes is not None and span != len(records):
             if self._again:
@@ -167,7 +167,7 @@ class Reader:
             for place in again:
                 self._ended.pop(place, None)
                 self._again[place] = now + RETRY_S
-            lasts = {(record.topic, record.partition): record.offset for record in records}
+            lasts = last_offsets(records)
         for place, last in lasts.items():
             self._next[place] = last + 1
         return records

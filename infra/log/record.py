@@ -38,7 +38,6 @@ def records_of(messages: Sequence[Message]) -> list[Record]:
     )
 
 
-def last_offsets(messages: Sequence[Message]) -> dict[Place, int]:
+def last_offsets(records: Sequence[Record]) -> dict[Place, int]:
     """The last offset of each partition in a batch."""
-    places = zip(map(Message.topic, messages), map(Message.partition, messages), strict=True)
-    return dict(zip(places, map(Message.offset, messages), strict=True))  # pyright: ignore[reportReturnType]
+    return {(record.topic, record.partition): record.offset for record in records}

@@ -11,6 +11,7 @@ from consumers.archive import read_archive, segments, write_segment
 from infra.log import Record
 from infra.objects import ObjectStore
 from schemas.batch import Batch
+from schemas.scoring_pb2 import MemberScored
 from schemas.topics import GROUPS
 from tests.conftest import REPOSITORY, kafka_settings
 from tests.system.command import Planloop, tables
@@ -81,7 +82,7 @@ def test_everything_is_proven_and_one_flipped_byte_is_named(planloop: Planloop):
         assert [finding["where"] for finding in findings if finding["kind"] == "differs"] == [
             event_id
         ]
-        assert "reward" in findings[0]["detail"]
+        assert "].reward:" in findings[0]["detail"]
     finally:
         store.put(segment.key, whole)
     assert planloop.json("verify")["ok"]
@@ -94,21 +95,21 @@ def flip_a_reward(records: list[Record]) -> tuple[list[Record], str]:
         for position in range(len(batch)):
             event = batch.event(position)
             for member in event.group_scored.members:
-                if 0.0 < member.reward < 1.0:
-                    encoded = struct.pack("<d", member.reward)
-                    value = record.value or b""
-                    at = value.index(encoded)
-                    wrong = value[:at] + bytes((encoded[0] ^ 1,)) + value[at + 1 :]
-                    changed = Record(
-                        record.topic,
-                        record.partition,
-                        record.offset,
-                        record.key,
-                        wrong,
-                        record.timestamp,
+                if 0.0 < member.reward < 1.0 and member.reward != event.group_scored.success_rate:
+                    value, raw = record.value or b"", batch.raw(position)
+                    at = value.index(raw) + raw.index(
+                        _REWARD_TAG + struct.pack("<d", member.reward)
                     )
+                    at += len(_REWARD_TAG)
+                    wrong = value[:at] + bytes((value[at] ^ 1,)) + value[at + 1 :]
+                    where = (record.topic, record.partition, record.offset)
+                    changed = Record(*where, record.key, wrong, record.timestamp)
                     return [*records[:place], changed, *records[place + 1 :]], event.event_id
     raise AssertionError("no reward to flip")
+
+
+_REWARD_TAG = bytes((MemberScored.REWARD_FIELD_NUMBER << 3 | 1,))
+"""What precedes a reward on the wire: its field, 64 bits."""
 
 
 def test_a_lost_warehouse_comes_back_as_it_was(planloop: Planloop):

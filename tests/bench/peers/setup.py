@@ -19,9 +19,8 @@ def interpreter(peer: str) -> Path:
     ready = folder / ".ready"
     python = folder / "bin" / "python"
     if not ready.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run(
-            [str(python), "-m", "pip", "install", "--quiet", *PACKAGES[peer]], check=True
-        )
+        install = [str(python), "-m", "pip", "install", "--quiet", *PACKAGES[peer]]
+        for command in ([sys.executable, "-m", "venv", str(folder)], install):
+            subprocess.run(command, check=True, stdout=sys.stderr)
         ready.touch()
     return python
